@@ -1,0 +1,36 @@
+# Everything on a machine with Python 3.11+ and make: the environment is made on first use and again when
+# pyproject.toml changes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Two test processes of one thread each: on 2 cores faster than one of two.
+TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test lint bench figures clean
+
+demo: $(READY)
+	$(BIN)/kernmend demo --out demo
+
+test: $(READY)
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -q
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+figures: $(READY)
+	$(BIN)/kernmend demo --out docs/images --force
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kernmend needs Python 3.11 or newer; say make PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[report,datasets,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -1,0 +1,28 @@
+"""kernmend mends grossly corrupted data that lies on a curved surface.
+
+>>> from kernmend import KernelRecovery
+
+Names are imported when they are first used, so that `import kernmend` and `kernmend --help` stay fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernmend.estimators import KernelRecovery as KernelRecovery
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {"KernelRecovery": "kernmend.estimators"}
+
+__all__ = ["KernelRecovery", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kernmend' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

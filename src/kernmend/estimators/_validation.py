@@ -1,0 +1,55 @@
+"""Checks that name what is wrong, where, and what to do; done once, in the estimators."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from kernmend._typing import Array
+
+
+def check_finite(X: Array, names: "np.ndarray[Any, Any] | None") -> None:
+    """Raise ValueError that names the first NaN or infinite entry and counts the rest."""
+    bad = ~np.isfinite(X)
+    if not bad.any():
+        return
+    row, column = (int(index) for index in np.argwhere(bad)[0])
+    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    what = "NaN" if np.isnan(X[row, column]) else "inf"
+    others = int(bad.sum()) - 1
+    more = f", and {others} more such entries" if others else ""
+    raise ValueError(
+        f"X contains {what}: row {row} has it in {where}{more}. Every entry must be a finite number: drop or fill "
+        "these first"
+    )
+
+
+def check_positive(name: str, value: object) -> float:
+    """Return a positive finite number as a float; ValueError otherwise."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < float(value) < np.inf:
+        return float(value)
+    raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}")
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless `value` is one of `choices`."""
+    if not (isinstance(value, str) and value in choices):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def check_gram(name: str, gram: object, n_samples: int, dtype: Any) -> Array:
+    """Return a symmetric (n_samples, n_samples) array; ValueError otherwise. Whether it is PSD is seen later."""
+    K: Array = np.asarray(gram, dtype=dtype)
+    if K.shape != (n_samples, n_samples):
+        raise ValueError(f"{name} must have one row and one column per sample, {(n_samples, n_samples)}, got {K.shape}")
+    if not np.isfinite(K).all():
+        row, column = np.argwhere(~np.isfinite(K))[0]
+        raise ValueError(f"{name} has {K[row, column]} at row {row}, column {column}")
+    skew = np.abs(K - K.T)
+    if float(skew.max()) > 1e-6 * float(np.abs(K).max()):
+        row, column = np.unravel_index(int(skew.argmax()), skew.shape)
+        raise ValueError(
+            f"{name} must be symmetric, but entries ({row}, {column}) and ({column}, {row}) are "
+            f"{K[row, column]:.6g} and {K[column, row]:.6g}: pass (gram + gram.T) / 2 if that is meant"
+        )
+    return K

@@ -1,0 +1,274 @@
+"""Kernels: Gram matrices, and what carries a gradient from Gram space back to the data.
+
+To add one, subclass `RadialKernel` (a function of the squared distance) or `DotProductKernel` (a function of the
+inner product) and write its two formulas; a kernel of neither kind subclasses `Kernel`. `docs/new_kernel.md` does it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernmend._typing import Array
+
+_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64: temporaries of this size stay out of the n×n count
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Slices of rows, so that one block of an (n_rows, n_columns) array has about a million elements."""
+    size = max(1, _BLOCK_ELEMENTS // max(1, n_columns))
+    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+
+
+class Kernel(ABC):
+    """A positive semidefinite kernel k(a, b) that can be differentiated in a.
+
+    Rows are samples. Every method is a pure function of its arguments, but for `pullback`, which may overwrite `G`.
+    """
+
+    @abstractmethod
+    def gram(self, X: Array, Y: Array | None = None) -> Array:
+        """Return k(x_i, y_j) as an (n, m) array; `Y=None` means `X`."""
+
+    @abstractmethod
+    def diag(self, X: Array) -> Array:
+        """Return k(x_i, x_i), without the Gram matrix."""
+
+    @abstractmethod
+    def pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
+        """Return the gradient of sum_ij G_ij k(a_i, b_j) in the rows of `A`, `B` held fixed; may overwrite `G`.
+
+        `K` is `gram(A, B)`. Where `B` is `A` and `G` is symmetric, twice this is the gradient of <G, K(A)>.
+        """
+
+    @abstractmethod
+    def distances(self, A: Array, X: Array) -> tuple[Array, Array]:
+        """Return h_i = |phi(a_i) - phi(x_i)|^2 for each pair of rows, and the gradient of h_i in a_i."""
+
+    def majoriser(self, A: Array, X: Array) -> Array | None:
+        """Return w with h(b_i, x_i) <= h(a_i, x_i) + w_i (|b_i - x_i|^2 - |a_i - x_i|^2) for all b; None if unknown.
+
+        Only `solver="alternating"` and `"alternating-parallel"` use it, for the paper's closed-form step.
+        """
+        return None
+
+    def check(self, X: Array) -> None:  # noqa: B027 (nothing to check is the usual case, not an omission)
+        """Raise ValueError where the kernel is not defined on the rows of `X`."""
+
+    def gradient(self, A: Array, K: Array, G: Array) -> Array:
+        """Return the gradient of <G, K(A)> in `A` for a symmetric `G`; may overwrite `G`."""
+        return 2.0 * self.pullback(A, A, K, G)
+
+
+class RadialKernel(Kernel):
+    """k(a, b) = f(|a - b|^2). A subclass writes `profile` and `slope`.
+
+    A radial kernel that is positive semidefinite in every dimension has a completely monotone f (Schoenberg), so h is
+    concave in the squared distance, and its tangent there is a majoriser: the paper's step from eq. (sub1exp) to
+    (sub1expHQ).
+    """
+
+    @abstractmethod
+    def profile(self, t: Array) -> Array:
+        """Return f(t) of squared distances `t`; may overwrite `t`."""
+
+    @abstractmethod
+    def slope(self, k: Array) -> Array:
+        """Return f'(t) as a function of k = f(t), so that nobody keeps the distances."""
+
+    def gap(self, t: Array) -> Array:
+        """Return f(0) - f(t). Override where the difference loses digits near t = 0."""
+        at_zero: Array = self.profile(np.zeros(1, dtype=t.dtype)) - self.profile(t.copy())
+        return at_zero
+
+    def gram(self, X: Array, Y: Array | None = None) -> Array:
+        return self.profile(squared_distances(X, Y))
+
+    def diag(self, X: Array) -> Array:
+        return self.profile(np.zeros(X.shape[0], dtype=X.dtype))
+
+    def pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
+        for rows in row_blocks(*K.shape):
+            G[rows] *= self.slope(K[rows])
+        centre = B.mean(axis=0)  # the sum below does not depend on it; far from the origin its rounding does
+        out: Array = A - centre
+        out *= G.sum(axis=1)[:, np.newaxis]
+        out -= G @ (B - centre)
+        out *= 2.0
+        return out
+
+    def distances(self, A: Array, X: Array) -> tuple[Array, Array]:
+        difference = np.subtract(A, X, dtype=np.float64)
+        t = np.einsum("ij,ij->i", difference, difference)
+        k = self.profile(t.copy())
+        return 2.0 * self.gap(t), (-4.0 * self.slope(k))[:, np.newaxis] * difference
+
+    def majoriser(self, A: Array, X: Array) -> Array | None:
+        difference = np.subtract(A, X, dtype=np.float64)
+        return -2.0 * self.slope(self.profile(np.einsum("ij,ij->i", difference, difference)))
+
+
+class DotProductKernel(Kernel):
+    """k(a, b) = f(a'b). A subclass writes `profile` and `slope`."""
+
+    @abstractmethod
+    def profile(self, u: Array) -> Array:
+        """Return f(u) of inner products `u`; may overwrite `u`."""
+
+    @abstractmethod
+    def slope(self, u: Array) -> Array:
+        """Return f'(u); may overwrite `u`."""
+
+    def gram(self, X: Array, Y: Array | None = None) -> Array:
+        return self.profile(X @ (X if Y is None else Y).T)
+
+    def diag(self, X: Array) -> Array:
+        return self.profile(np.einsum("ij,ij->i", X, X))
+
+    def pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
+        for rows in row_blocks(*K.shape):
+            G[rows] *= self.slope(A[rows] @ B.T)
+        out: Array = G @ B
+        return out
+
+    def distances(self, A: Array, X: Array) -> tuple[Array, Array]:
+        # Always in float64: three large numbers nearly cancel where a_i is close to x_i.
+        A, X = A.astype(np.float64, copy=False), X.astype(np.float64, copy=False)
+        aa, ax = np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", A, X)
+        h = self.profile(aa.copy()) + self.diag(X) - 2.0 * self.profile(ax.copy())
+        gradient = 2.0 * (self.slope(aa)[:, np.newaxis] * A - self.slope(ax)[:, np.newaxis] * X)
+        return np.maximum(h, 0.0), gradient
+
+
+@dataclass(frozen=True)
+class RBF(RadialKernel):
+    """The Gaussian kernel k(a, b) = exp(-gamma |a - b|^2)."""
+
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.gamma) and self.gamma > 0):
+            raise ValueError(f"gamma must be a positive number, got {self.gamma!r}")
+
+    def profile(self, t: Array) -> Array:
+        t *= -self.gamma
+        return np.exp(t, out=t)
+
+    def slope(self, k: Array) -> Array:
+        return -self.gamma * k
+
+    def gap(self, t: Array) -> Array:
+        out: Array = -np.expm1(-self.gamma * t)
+        return out
+
+
+@dataclass(frozen=True)
+class Polynomial(DotProductKernel):
+    """k(a, b) = (a'b + coef0)^degree, of any real degree >= 1.
+
+    A fractional degree needs a'b + coef0 >= 0. `check` says so for the data; where an iterate leaves that region on
+    the way, the base counts as 0, which keeps k and its gradient continuous.
+    """
+
+    degree: float = 2.0
+    coef0: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.degree) and self.degree >= 1):
+            raise ValueError(f"degree must be a number >= 1, got {self.degree!r}")
+        if not (np.isfinite(self.coef0) and self.coef0 >= 0):
+            raise ValueError(f"coef0 must be a number >= 0, got {self.coef0!r}")
+
+    @property
+    def _fractional(self) -> bool:
+        return float(self.degree) != round(self.degree)
+
+    def _power(self, u: Array, exponent: float) -> Array:
+        u += self.coef0
+        if self._fractional:
+            np.maximum(u, 0.0, out=u)
+        if exponent == 1.0:
+            return u
+        if exponent == 2.0:
+            return np.square(u, out=u)
+        return np.power(u, exponent, out=u)
+
+    def profile(self, u: Array) -> Array:
+        return self._power(u, self.degree)
+
+    def slope(self, u: Array) -> Array:
+        if self.degree == 1:
+            return np.ones_like(u)
+        out = self._power(u, self.degree - 1.0)
+        out *= self.degree
+        return out
+
+    def check(self, X: Array) -> None:
+        if not self._fractional:
+            return
+        base = X @ X.T
+        worst = np.unravel_index(int(base.argmin()), base.shape)
+        if base[worst] + self.coef0 < 0:
+            raise ValueError(
+                f"degree={self.degree} is fractional and needs a'b + coef0 >= 0 for all rows, but rows {worst[0]} and "
+                f"{worst[1]} give {base[worst] + self.coef0:.3g}: raise coef0 to at least {-base[worst]:.3g}, shift "
+                "the data to be non-negative, or use an integer degree"
+            )
+
+
+@dataclass(frozen=True)
+class Linear(DotProductKernel):
+    """k(a, b) = a'b: kernmend with this one is linear robust PCA."""
+
+    def profile(self, u: Array) -> Array:
+        return u
+
+    def slope(self, u: Array) -> Array:
+        return np.ones_like(u)
+
+    def pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
+        out: Array = G @ B
+        return out
+
+    def distances(self, A: Array, X: Array) -> tuple[Array, Array]:
+        difference = np.subtract(A, X, dtype=np.float64)
+        return np.einsum("ij,ij->i", difference, difference), 2.0 * difference
+
+    def majoriser(self, A: Array, X: Array) -> Array | None:
+        return np.ones(A.shape[0])
+
+
+def squared_distances(X: Array, Y: Array | None = None) -> Array:
+    """Return |x_i - y_j|^2, in one (n, m) array and exactly 0 on the diagonal where `Y` is None."""
+    centre = X.mean(axis=0)  # distances do not change, but their rounding does: it grows with the norms
+    Xc = X - centre
+    Yc = Xc if Y is None else Y - centre
+    x2 = np.einsum("ij,ij->i", Xc, Xc)
+    y2 = x2 if Y is None else np.einsum("ij,ij->i", Yc, Yc)
+    t: Array = Xc @ Yc.T
+    t *= -2.0
+    t += x2[:, np.newaxis]
+    t += y2
+    np.maximum(t, 0.0, out=t)
+    if Y is None:
+        np.fill_diagonal(t, 0.0)
+    return t
+
+
+def median_squared_distance(X: Array, *, max_rows: int = 1000, seed: int = 0) -> float:
+    """Return the median of |x_i - x_j|^2 over pairs of different rows, on at most `max_rows` of them.
+
+    Where over half of the pairs coincide, the mean of the others; 0.0 only if all rows are equal.
+    """
+    if X.shape[0] > max_rows:
+        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
+    t = squared_distances(X)
+    pairs = t[np.triu_indices_from(t, k=1)]
+    # What equal rows may differ by once they are centred.
+    rounding = X.shape[1] * (8.0 * float(np.finfo(t.dtype).eps) * float(np.abs(X).max(initial=0.0))) ** 2
+    median = float(np.median(pairs)) if pairs.size else 0.0
+    if median > rounding:
+        return median
+    apart = pairs[pairs > rounding]
+    return float(apart.mean()) if apart.size else 0.0

@@ -1,0 +1,236 @@
+"""Eigenvalues: the only module that calls an eigen-solver, and the spectral penalties built on them.
+
+A penalty is a small frozen class; `evaluate(K, eigen)` gives its value, its two parts and its gradient in K.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg.lapack import spotrf
+
+from kernmend._typing import Array
+
+# --- the B-step of eq. (sub2), in closed form -----------------------------------------------------------------------
+
+
+def cutoff_from_rho(rho: float) -> float:
+    """Return the eigenvalue below which the B-step drops an eigenvector: s* = 1.5 rho^(-2/3)."""
+    return float(1.5 * rho ** (-2.0 / 3.0))
+
+
+def rho_from_cutoff(cutoff: float) -> float:
+    """Return the rho whose B-step drops the eigenvalues up to `cutoff`: rho = (1.5 / s*)^1.5."""
+    return float((1.5 / cutoff) ** 1.5)
+
+
+def shrink_eigenvalues(s: Array, rho: float) -> Array:
+    """Return argmin_{g >= 0} rho/2 (s_i - g^2)^2 + g for each eigenvalue, eq. (sub2solution).
+
+    The stationary points solve g^3 - s g + 1/(2 rho) = 0; the largest root beats g = 0 exactly when
+    s > 1.5 rho^(-2/3).
+    """
+    g = np.zeros_like(s)
+    kept = s > cutoff_from_rho(rho)
+    top = s[kept]
+    # (3/s)^1.5 / (4 rho), in an order of operations that cannot overflow for tiny s and rho
+    angle = np.arccos(-0.25 * (3.0 / (top * rho ** (2.0 / 3.0))) ** 1.5) / 3.0
+    g[kept] = 2.0 * np.sqrt(top / 3.0) * np.cos(angle)
+    return g
+
+
+# --- eigenpairs above a cut-off, warm-started -----------------------------------------------------------------------
+
+_DENSE_BELOW = 600  # rows: under this a dense solver is about as fast
+_DENSE_SHARE = 0.35  # of n: a search space wider than this costs as much as a dense solver
+_EXPANSIONS = 3  # of the search space before it is compressed to its best vectors
+_MAX_PASSES = 16
+
+
+def eigenpairs(K: Array) -> tuple[Array, Array]:
+    """Return all eigenvalues of K, ascending, and their vectors as columns."""
+    s, U = np.linalg.eigh(K)
+    return s, U
+
+
+@dataclass
+class TopEigenpairs:
+    """Eigenpairs of a slowly changing symmetric matrix above a cut-off.
+
+    Keeps a block of vectors between calls: the pairs above the cut-off and some guards below it. Each call improves
+    them by a block Davidson iteration: the eigenproblem is solved in the span of the block, which is then widened by
+    the residuals K u - s u of the pairs that have not converged. Then it *proves* that nothing is missing: with the
+    pairs (s, U) of the whole block, lambda_{b+1}(K) <= lambda_1(K - U S U') (Weyl), so a Cholesky factorisation of
+    cut*I - K + U S U' that succeeds shows that no eigenvalue outside the block reaches the cut-off. Otherwise the block
+    grows, and where it would be too wide a dense solver takes over. K and two more n×n arrays live at once.
+
+    `tol` bounds the residuals |K u - s u|, as a share of the cut-off; the relative error that this leaves in the
+    objective is about its square.
+    """
+
+    seed: int = 0
+    tol: float = 1e-3
+    dense_below: int = _DENSE_BELOW
+    n_passes: int = field(default=0, init=False)
+    n_dense: int = field(default=0, init=False)
+    _block: Array | None = field(default=None, init=False, repr=False)
+
+    def __call__(self, K: Array, cut: float) -> tuple[Array, Array]:
+        """Return (s, U): the eigenvalues of K above `cut`, descending, and their vectors as columns."""
+        n = K.shape[0]
+        if n <= self.dense_below:
+            return self._dense(K, cut)
+        rng = np.random.default_rng(self.seed)
+        Q = self._block
+        if Q is None or Q.shape[0] != n:
+            Q = _orthonormal(rng.standard_normal((n, 2 * _guards(0))).astype(K.dtype))
+        KQ = K @ Q
+        expansions = 0
+        for _ in range(_MAX_PASSES):
+            self.n_passes += 1
+            s, V = np.linalg.eigh(Q.T @ KQ)
+            s, V = s[::-1], V[:, ::-1]
+            kept = int(np.count_nonzero(s > cut))
+            width = kept + _guards(kept)
+            missing = width - s.size
+            U, KU, s = Q @ V[:, :width], KQ @ V[:, :width], s[:width]
+            residuals = KU - U * s
+            norms = np.linalg.norm(residuals, axis=0)
+            bound = max(self.tol * cut, 16.0 * float(np.finfo(K.dtype).eps) * abs(float(s[0])))
+            if missing <= 0 and np.all(norms[:kept] <= bound):
+                self._block = U
+                if _nothing_above(K, cut, s, U):
+                    return s[:kept].copy(), np.ascontiguousarray(U[:, :kept])
+                missing = width  # an eigenvector that the block does not contain: look for it with random ones
+            new = [residuals[:, norms > bound]]
+            if missing > 0:
+                new.append(rng.standard_normal((n, max(missing, s.size))).astype(K.dtype))
+            if expansions == _EXPANSIONS or missing > 0:
+                Q, KQ, expansions = U, KU, 0
+            W = _orthonormal(np.hstack(new), against=Q)
+            if Q.shape[1] + W.shape[1] > _DENSE_SHARE * n:
+                break
+            Q, KQ = np.hstack([Q, W]), np.hstack([KQ, K @ W])
+            expansions += 1
+        return self._dense(K, cut)
+
+    def _dense(self, K: Array, cut: float) -> tuple[Array, Array]:
+        self.n_dense += 1
+        s, U = np.linalg.eigh(K)
+        first = int(np.searchsorted(s, cut, side="right"))
+        if K.shape[0] > self.dense_below:
+            self._block = np.ascontiguousarray(U[:, max(0, first - _guards(s.size - first)) :])
+        return s[first:][::-1].copy(), np.ascontiguousarray(U[:, first:][:, ::-1])
+
+
+def _guards(kept: int) -> int:
+    """Extra vectors in the block: the ratio of eigenvalues across the guards is the speed of the iteration."""
+    return 10 + kept // 5
+
+
+def _orthonormal(W: Array, against: Array | None = None) -> Array:
+    """Return an orthonormal basis of the columns of W, orthogonal to those of `against`."""
+    if against is None:
+        return np.linalg.qr(W)[0]
+    W = W / np.maximum(np.linalg.norm(W, axis=0), np.finfo(W.dtype).tiny)
+    W = np.linalg.qr(W - against @ (against.T @ W))[0]
+    back = against.T @ W  # not zero where a column of W lay in the span: then once more
+    return W if float(np.abs(back).max()) < 1e-8 else np.linalg.qr(W - against @ back)[0]
+
+
+def _nothing_above(K: Array, cut: float, s: Array, U: Array) -> bool:
+    """Whether every eigenvalue of K - U diag(s) U' is below `cut`, by a Cholesky factorisation of the difference.
+
+    In float32, for speed: what is left of K after the subtraction is of the order of the cut-off, so that its rounding
+    is far below the margin of 0.1 %.
+    """
+    difference: Array = (U * s) @ U.T
+    difference -= K
+    difference.flat[:: K.shape[0] + 1] += 0.999 * cut
+    # SciPy's, because NumPy's copies twice and takes four times as long in float32; the transpose is Fortran's order.
+    info: int = spotrf(difference.astype(np.float32, copy=False).T, overwrite_a=True, clean=False)[1]
+    return info == 0
+
+
+# --- penalties ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SpectralTerm:
+    """What a penalty says of one Gram matrix: value = low_rank + gram, and the gradient in K (an array to consume)."""
+
+    low_rank: float
+    gram: float
+    rank: int
+    gradient: Array
+
+
+class SpectralPenalty(Protocol):
+    """A function of the Gram matrix that is small where the matrix has low rank."""
+
+    def evaluate(self, K: Array, eigen: TopEigenpairs) -> SpectralTerm:
+        """Return the penalty of `K`, its parts and its gradient."""
+
+
+@dataclass(frozen=True)
+class GramTarget:
+    """A matrix M = B'B held fixed, with |B|_* and rank: the penalty is |B|_* + rho/2 |M - K|_F^2."""
+
+    M: Array
+    rho: float
+    low_rank: float
+    rank: int
+
+    def evaluate(self, K: Array, eigen: TopEigenpairs) -> SpectralTerm:
+        """Return the penalty of `K`; no eigenvalue is needed."""
+        residual = K - self.M
+        gram = 0.5 * self.rho * float(np.vdot(residual, residual))
+        residual *= self.rho
+        return SpectralTerm(self.low_rank, gram, self.rank, residual)
+
+    def b_step(self, K: Array, eigen: TopEigenpairs) -> "GramTarget":
+        """Return itself: a given similarity does not follow the data."""
+        return self
+
+
+@dataclass(frozen=True)
+class NuclearPenalty:
+    """min_B |B|_* + rho/2 |B'B - K|_F^2, the low-rank part of eq. (relax) with B eliminated."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.rho) and self.rho > 0):
+            raise ValueError(f"rho must be a positive number, got {self.rho!r}")
+
+    def b_step(self, K: Array, eigen: TopEigenpairs) -> GramTarget:
+        """Return the minimising M = B'B, eq. (sub2solution)."""
+        s, U = eigen(K, cutoff_from_rho(self.rho))
+        g = shrink_eigenvalues(s, self.rho)
+        M: Array = (U * (g * g)) @ U.T
+        return GramTarget(M, self.rho, float(g.sum(dtype=np.float64)), int(g.size))
+
+    def evaluate(self, K: Array, eigen: TopEigenpairs) -> SpectralTerm:
+        """Return the value at the minimising B and, by the envelope theorem, the gradient rho (K - M).
+
+        The value is that of F at the M found, computed from K - M itself: it is an honest value of F however well the
+        eigenpairs have converged, and does not suffer from the cancellation of |K|_F^2 - sum s^2.
+        """
+        target = self.b_step(K, eigen)
+        residual = np.subtract(K, target.M, out=target.M)
+        gram = 0.5 * self.rho * float(np.vdot(residual, residual))
+        residual *= self.rho
+        return SpectralTerm(target.low_rank, gram, target.rank, residual)
+
+
+def similarity_target(name: str, M: Array, rho: float) -> GramTarget:
+    """Return the target for a given similarity; ValueError, with its `name`, where it is not positive semidefinite."""
+    s = np.linalg.eigvalsh(M)
+    tolerance = 1e3 * float(np.finfo(M.dtype).eps) * M.shape[0] * max(float(np.abs(s).max()), 1e-300)
+    if s[0] < -tolerance:
+        raise ValueError(
+            f"{name} must be positive semidefinite, but its smallest eigenvalue is {s[0]:.3g} (largest {s[-1]:.3g}): a "
+            "similarity can be made so by clipping its negative eigenvalues"
+        )
+    roots = np.sqrt(np.maximum(s, 0.0))
+    return GramTarget(M, rho, float(roots.sum()), int(np.count_nonzero(s > tolerance)))

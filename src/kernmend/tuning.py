@@ -1,0 +1,53 @@
+"""Parameters that nobody gave: simple rules from the data, without labels."""
+
+import numpy as np
+
+from kernmend._typing import Array
+from kernmend.kernels import median_squared_distance
+from kernmend.spectral import rho_from_cutoff, shrink_eigenvalues
+
+RANK_SHARE = 0.125  # of n: the largest rank that rho="auto" lets B have
+CUT_SHARE = 1e-4  # of the trace: the smallest eigenvalue cut-off of rho="auto"
+PULL_SPREADS = 1.0  # how far above the middle of the pulls lam="auto" lies
+
+
+def auto_gamma(X: Array) -> float:
+    """Return 1 / median |x_i - x_j|^2; 1.0 where all rows are equal."""
+    median = median_squared_distance(X)
+    return 1.0 / median if median > 0 else 1.0
+
+
+def auto_rho(s: Array) -> float:
+    """Return the rho whose eigenvalue cut-off keeps at most an eighth of the eigenvalues `s` of the Gram matrix.
+
+    The cut-off is also at least 1e-4 of the trace: what is smaller is rounding and noise on any data.
+    """
+    descending = np.sort(np.abs(s))[::-1]
+    ranked = float(descending[min(descending.size - 1, int(np.ceil(RANK_SHARE * descending.size)))])
+    cut = max(ranked, CUT_SHARE * float(descending.sum()))
+    return rho_from_cutoff(cut) if cut > 0 else 1.0
+
+
+def pulls(s: Array, U: Array, rho: float) -> Array:
+    """Return f_i = 2 sqrt((G K G)_ii), G = rho (K - M): the pull of the low-rank term on sample i at A = X.
+
+    It is measured in the kernel space, where the error term holds a sample with the force lam: sample i stays put
+    exactly when lam >= f_i. `s, U` are all eigenpairs of the Gram matrix of X.
+    """
+    g = shrink_eigenvalues(s, rho)
+    f2 = (U * U) @ ((rho * (s - g * g)) ** 2 * np.maximum(s, 0.0))
+    f: Array = 2.0 * np.sqrt(np.maximum(f2, 0.0))
+    return f
+
+
+def auto_lam(f: Array) -> float:
+    """Return a threshold on the pulls `f`: one spread above their median, in logarithms.
+
+    The spread is that of the lower half, which outliers do not touch.
+    """
+    positive = f[f > 0]
+    if positive.size == 0:
+        return 1.0
+    log_f = np.log(positive)
+    middle, low = np.percentile(log_f, [50.0, 15.87])
+    return float(np.exp(middle + PULL_SPREADS * max(middle - low, 0.05)))
