@@ -10,7 +10,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 .PHONY: demo test lint bench figures clean
 
 demo: $(READY)
-	$(BIN)/kernmend demo --out demo
+	$(BIN)/kernmend demo --out demo --force
 
 test: $(READY)
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -q

