@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from kernmend._typing import Array
 
@@ -212,8 +213,8 @@ class Polynomial(DotProductKernel):
         if base[worst] + self.coef0 < 0:
             raise ValueError(
                 f"degree={self.degree} is fractional and needs a'b + coef0 >= 0 for all rows, but rows {worst[0]} and "
-                f"{worst[1]} give {base[worst] + self.coef0:.3g}: raise coef0 to at least {-base[worst]:.3g}, shift "
-                "the data to be non-negative, or use an integer degree"
+                f"{worst[1]} give {base[worst] + self.coef0:.3g}: raise coef0 to at least {-1.01 * base[worst]:.3g}, "
+                "shift the data to be non-negative, or use an integer degree"
             )
 
 
@@ -241,7 +242,9 @@ class Linear(DotProductKernel):
 
 def squared_distances(X: Array, Y: Array | None = None) -> Array:
     """Return |x_i - y_j|^2, in one (n, m) array and exactly 0 on the diagonal where `Y` is None."""
-    centre = X.mean(axis=0)  # distances do not change, but their rounding does: it grows with the norms
+    # Distances do not depend on the centre, but their rounding does: it grows with the norms. The median of a few rows
+    # is as good as the mean of all, and one far outlier does not carry it away.
+    centre = np.median(X[:: X.shape[0] // 64 + 1], axis=0)
     Xc = X - centre
     Yc = Xc if Y is None else Y - centre
     x2 = np.einsum("ij,ij->i", Xc, Xc)
@@ -256,19 +259,14 @@ def squared_distances(X: Array, Y: Array | None = None) -> Array:
     return t
 
 
-def median_squared_distance(X: Array, *, max_rows: int = 1000, seed: int = 0) -> float:
+def median_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> float:
     """Return the median of |x_i - x_j|^2 over pairs of different rows, on at most `max_rows` of them.
 
     Where over half of the pairs coincide, the mean of the others; 0.0 only if all rows are equal.
     """
     if X.shape[0] > max_rows:
         X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
-    t = squared_distances(X)
-    pairs = t[np.triu_indices_from(t, k=1)]
-    # What equal rows may differ by once they are centred.
-    rounding = X.shape[1] * (8.0 * float(np.finfo(t.dtype).eps) * float(np.abs(X).max(initial=0.0))) ** 2
+    pairs = pdist(X, "sqeuclidean")  # not by inner products: exactly 0 for equal rows
     median = float(np.median(pairs)) if pairs.size else 0.0
-    if median > rounding:
-        return median
-    apart = pairs[pairs > rounding]
-    return float(apart.mean()) if apart.size else 0.0
+    apart = pairs[pairs > 0]
+    return median if median > 0 or apart.size == 0 else float(apart.mean())

@@ -59,10 +59,10 @@ class TopEigenpairs:
 
     Keeps a block of vectors between calls: the pairs above the cut-off and some guards below it. Each call improves
     them by a block Davidson iteration: the eigenproblem is solved in the span of the block, which is then widened by
-    the residuals K u - s u of the pairs that have not converged. Then it *proves* that nothing is missing: with the
-    pairs (s, U) of the whole block, lambda_{b+1}(K) <= lambda_1(K - U S U') (Weyl), so a Cholesky factorisation of
-    cut*I - K + U S U' that succeeds shows that no eigenvalue outside the block reaches the cut-off. Otherwise the block
-    grows, and where it would be too wide a dense solver takes over. K and two more n×n arrays live at once.
+    the residuals K u - s u of the pairs that have not converged. Then it *proves* that nothing is missing: with the r
+    pairs (s, U) above the cut-off, lambda_{r+1}(K) <= lambda_1(K - U S U') (Weyl), so a Cholesky factorisation of
+    cut*I - K + U S U' that succeeds shows that no other eigenvalue reaches the cut-off. Otherwise the block grows, and
+    where it would be too wide a dense solver takes over. K and two more n×n arrays live at once.
 
     `tol` bounds the residuals |K u - s u|, as a share of the cut-off; the relative error that this leaves in the
     objective is about its square.
@@ -99,7 +99,7 @@ class TopEigenpairs:
             bound = max(self.tol * cut, 16.0 * float(np.finfo(K.dtype).eps) * abs(float(s[0])))
             if missing <= 0 and np.all(norms[:kept] <= bound):
                 self._block = U
-                if _nothing_above(K, cut, s, U):
+                if _nothing_above(K, cut, s[:kept], U[:, :kept]):
                     return s[:kept].copy(), np.ascontiguousarray(U[:, :kept])
                 missing = width  # an eigenvector that the block does not contain: look for it with random ones
             new = [residuals[:, norms > bound]]
@@ -142,11 +142,11 @@ def _nothing_above(K: Array, cut: float, s: Array, U: Array) -> bool:
     """Whether every eigenvalue of K - U diag(s) U' is below `cut`, by a Cholesky factorisation of the difference.
 
     In float32, for speed: what is left of K after the subtraction is of the order of the cut-off, so that its rounding
-    is far below the margin of 0.1 %.
+    is far below the margin of 0.1 % that is allowed for it. (At the cut-off itself, g = 0 and the root cost the same.)
     """
     difference: Array = (U * s) @ U.T
     difference -= K
-    difference.flat[:: K.shape[0] + 1] += 0.999 * cut
+    difference.flat[:: K.shape[0] + 1] += 1.001 * cut
     # SciPy's, because NumPy's copies twice and takes four times as long in float32; the transpose is Fortran's order.
     info: int = spotrf(difference.astype(np.float32, copy=False).T, overwrite_a=True, clean=False)[1]
     return info == 0
@@ -232,5 +232,5 @@ def similarity_target(name: str, M: Array, rho: float) -> GramTarget:
             f"{name} must be positive semidefinite, but its smallest eigenvalue is {s[0]:.3g} (largest {s[-1]:.3g}): a "
             "similarity can be made so by clipping its negative eigenvalues"
         )
-    roots = np.sqrt(np.maximum(s, 0.0))
-    return GramTarget(M, rho, float(roots.sum()), int(np.count_nonzero(s > tolerance)))
+    positive = s[s > tolerance]  # the roots of rounding noise would add up
+    return GramTarget(M, rho, float(np.sqrt(positive).sum()), int(positive.size))

@@ -18,13 +18,14 @@ def auto_gamma(X: Array) -> float:
 
 
 def auto_rho(s: Array) -> float:
-    """Return the rho whose eigenvalue cut-off keeps at most an eighth of the eigenvalues `s` of the Gram matrix.
+    """Return the rho whose eigenvalue cut-off keeps at most an eighth of the eigenvalues `s` of K, one at least.
 
     The cut-off is also at least 1e-4 of the trace: what is smaller is rounding and noise on any data.
     """
     descending = np.sort(np.abs(s))[::-1]
-    ranked = float(descending[min(descending.size - 1, int(np.ceil(RANK_SHARE * descending.size)))])
-    cut = max(ranked, CUT_SHARE * float(descending.sum()))
+    rank = max(1, int(RANK_SHARE * descending.size))
+    between = float(np.sqrt(descending[rank - 1] * descending[min(rank, descending.size - 1)]))  # two, not on either
+    cut = max(between, CUT_SHARE * float(descending.sum()))
     return rho_from_cutoff(cut) if cut > 0 else 1.0
 
 

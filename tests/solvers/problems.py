@@ -113,6 +113,11 @@ def slow_b_step(s, rho):
     return min(candidates, key=lambda g: 0.5 * rho * (s - g * g) ** 2 + g)
 
 
+def slow_rank(k, A, rho):
+    """Return the number of eigenvalues that the B-step keeps."""
+    return sum(slow_b_step(s, rho) > 0 for s in np.linalg.eigvalsh(slow_gram(k, A)))
+
+
 def slow_parts(k, A, X, lam, rho, mu, M=None):
     """Return (|B|_*, lam sum_i sqrt(h_i + mu^2), rho/2 |B'B - K(A)|_F^2), eq. (relax) of the paper."""
     A, X = A.astype(np.float64), X.astype(np.float64)
@@ -126,6 +131,16 @@ def slow_parts(k, A, X, lam, rho, mu, M=None):
     else:
         low_rank = np.sqrt(np.maximum(np.linalg.eigvalsh(M), 0.0)).sum()
     return low_rank, error, 0.5 * rho * np.sum((M - K) ** 2)
+
+
+def slow_gradient(problem, A, step=1e-5):
+    """Return the gradient of F at the best B in `A`, by central differences."""
+    out = np.zeros_like(A)
+    for index in np.ndindex(A.shape):
+        shift = np.zeros_like(A)
+        shift[index] = step
+        out[index] = (sum(problem.slow(A + shift)) - sum(problem.slow(A - shift))) / (2.0 * step)
+    return out
 
 
 # --- starts ---------------------------------------------------------------------------------------------------------
