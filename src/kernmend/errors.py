@@ -1,6 +1,6 @@
 """Error models: what it costs to move a sample.
 
-An error model knows the observed data. `evaluate(A)` gives the value of E(A; X) and its gradient.
+An error model knows the observed data. `evaluate(A)` gives the value of E(A; X) and its gradient, `evaluate_rows(A)` row by row.
 """
 
 from dataclasses import dataclass
@@ -22,8 +22,11 @@ class ErrorModel(Protocol):
     def rows(self, index: slice) -> "ErrorModel":
         """Return the same model of some of the rows only."""
 
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        """Return what each row adds to E(A; X), and the gradient in A."""
+
     def evaluate(self, A: Array) -> tuple[float, Array]:
-        """Return E(A; X) and its gradient in A."""
+        """Return E(A; X), the sum over the rows, and its gradient in A."""
 
     def residuals(self, A: Array) -> Array:
         """Return how far each sample has moved, in the units of the model."""
@@ -51,11 +54,15 @@ class KernelError:
         """Return the same model of some of the rows only."""
         return KernelError(self.kernel, self.X[index], self.mu)
 
-    def evaluate(self, A: Array) -> tuple[float, Array]:
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         h, gradient = self.kernel.distances(A, self.X)
-        root = np.sqrt(h + self.mu**2)
+        root: Array = np.sqrt(h + self.mu**2)
         gradient *= (0.5 / root)[:, np.newaxis]
-        return float(root.sum()), gradient
+        return root, gradient
+
+    def evaluate(self, A: Array) -> tuple[float, Array]:
+        values, gradient = self.evaluate_rows(A)
+        return float(values.sum()), gradient
 
     def residuals(self, A: Array) -> Array:
         root: Array = np.sqrt(self.kernel.distances(A, self.X)[0])
