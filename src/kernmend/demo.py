@@ -46,7 +46,7 @@ def run_demo(*, n_samples: int = 100, fraction: float = 0.1, random_state: int =
     """Corrupt a circle and mend it by kernel PCA and by `KernelRecovery`, both with the same gamma."""
     surface = make_circle(n_samples, random_state=random_state)
     corrupted = uniform_outliers(surface.X, fraction, random_state=random_state + 1)
-    estimator = KernelRecovery(gamma=GAMMA, lam=LAM, rho=RHO, verbose=verbose)
+    estimator = KernelRecovery(repair="all", gamma=GAMMA, lam=LAM, rho=RHO, verbose=verbose)
     results = {INPUT: corrupted.X, KPCA: tuned_kernel_pca(surface, corrupted)}
     results[OURS] = estimator.fit_transform(corrupted.X)
     return Demo(surface, corrupted, results, estimator)

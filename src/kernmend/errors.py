@@ -1,15 +1,22 @@
 """Error models: what it costs to move a sample.
 
-An error model knows the observed data. `evaluate(A)` gives the value of E(A; X) and its gradient, `evaluate_rows(A)` row by row.
+An error model knows the observed data. `evaluate(A)` gives the value of E(A; X) and its gradient, `evaluate_rows(A)`
+row by row. NaN in X means missing: such an entry costs nothing, whatever stands there in A.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.kernels import Kernel
+
+RowIndex: TypeAlias = slice | NDArray[np.integer[Any]] | NDArray[np.bool_]
+"""Some of the rows: a slice, their numbers or a mask."""
 
 
 class ErrorModel(Protocol):
@@ -19,7 +26,7 @@ class ErrorModel(Protocol):
     def X(self) -> Array:
         """The observed data."""
 
-    def rows(self, index: slice) -> "ErrorModel":
+    def rows(self, index: RowIndex) -> "ErrorModel":
         """Return the same model of some of the rows only."""
 
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
@@ -35,14 +42,9 @@ class ErrorModel(Protocol):
         """Return w with E(B) <= E(A) + sum_i w_i (|b_i - x_i|^2 - |a_i - x_i|^2) for all B; None if unknown."""
 
 
-@dataclass(frozen=True)
-class KernelError:
-    """E(A; X) = sum_i sqrt(|phi(a_i) - phi(x_i)|^2 + mu^2): a few samples are wrong, measured in the kernel space.
+class _RootModel(ABC):
+    """What the models share: they are sums over rows, of roots that `mu` > 0 rounds off. The fields are theirs."""
 
-    `mu` rounds off the kink at a_i = x_i; it is the distance below which a sample counts as not moved.
-    """
-
-    kernel: Kernel
     X: Array
     mu: float
 
@@ -50,29 +52,136 @@ class KernelError:
         if not (np.isfinite(self.mu) and self.mu > 0):
             raise ValueError(f"mu must be a positive number, got {self.mu!r}")
 
-    def rows(self, index: slice) -> "KernelError":
-        """Return the same model of some of the rows only."""
-        return KernelError(self.kernel, self.X[index], self.mu)
+    @cached_property
+    def missing(self) -> NDArray[np.bool_] | None:
+        """Which entries of X are NaN; None where none is."""
+        missing = np.isnan(self.X)
+        return missing if missing.any() else None
 
-    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
-        h, gradient = self.kernel.distances(A, self.X)
-        root: Array = np.sqrt(h + self.mu**2)
-        gradient *= (0.5 / root)[:, np.newaxis]
-        return root, gradient
+    @abstractmethod
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]: ...
 
     def evaluate(self, A: Array) -> tuple[float, Array]:
         values, gradient = self.evaluate_rows(A)
         return float(values.sum()), gradient
 
+    def _difference(self, A: Array) -> Array:
+        """Return A - X in float64, 0 where X is missing."""
+        difference: Array = np.subtract(A, self.X, dtype=np.float64)
+        if self.missing is not None:
+            difference[self.missing] = 0.0
+        return difference
+
+
+@dataclass(frozen=True)
+class RowError(_RootModel):
+    """E(A; X) = sum_i sqrt(|a_i - x_i|^2 + mu^2): a few samples are wrong, measured in the units of the data.
+
+    `mu` is the distance below which a sample counts as not moved. Missing entries are left out of the norm.
+
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 3.0], [1.0, np.nan]])
+    >>> RowError(X, mu=1e-9).residuals(np.array([[4.0, 0.0], [1.0, 7.0]]))
+    array([5., 0.])
+    """
+
+    X: Array
+    mu: float
+
+    def rows(self, index: RowIndex) -> "RowError":
+        return RowError(self.X[index], self.mu)
+
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        gradient = self._difference(A)
+        root: Array = np.sqrt(np.einsum("ij,ij->i", gradient, gradient) + self.mu**2)
+        gradient /= root[:, np.newaxis]
+        return root, gradient
+
     def residuals(self, A: Array) -> Array:
-        root: Array = np.sqrt(self.kernel.distances(A, self.X)[0])
+        norms: Array = np.linalg.norm(self._difference(A), axis=1)
+        return norms
+
+    def majoriser(self, A: Array) -> Array | None:
+        if self.missing is not None:  # the step that uses it has no x_i to go to
+            return None
+        weight: Array = 0.5 / self.evaluate_rows(A)[0]  # the tangent of the root, which is concave
+        return weight
+
+
+@dataclass(frozen=True)
+class EntryError(_RootModel):
+    """E(A; X) = sum_ij sqrt((a_ij - x_ij)^2 + mu^2): some entries are wrong, such as spikes or dead pixels.
+
+    `mu` is the difference below which an entry counts as not changed. Missing entries are left out of the sum.
+
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 3.0], [1.0, np.nan]])
+    >>> EntryError(X, mu=1e-9).residuals(np.array([[4.0, 0.0], [1.0, 7.0]]))
+    array([7., 0.])
+    """
+
+    X: Array
+    mu: float
+
+    def rows(self, index: RowIndex) -> "EntryError":
+        return EntryError(self.X[index], self.mu)
+
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        gradient = self._difference(A)
+        root: Array = np.hypot(gradient, self.mu)
+        gradient /= root
+        if self.missing is not None:
+            root[self.missing] = 0.0
+        return root.sum(axis=1), gradient
+
+    def residuals(self, A: Array) -> Array:
+        total: Array = np.abs(self._difference(A)).sum(axis=1)
+        return total
+
+    def majoriser(self, A: Array) -> Array | None:
+        return None  # its weights differ from entry to entry
+
+
+@dataclass(frozen=True)
+class KernelError(_RootModel):
+    """E(A; X) = sum_i sqrt(|phi(a_i) - phi(x_i)|^2 + mu^2): a few samples are wrong, measured in the kernel space.
+
+    `mu` rounds off the kink at a_i = x_i; it is the distance below which a sample counts as not moved. A missing entry
+    of x_i takes the value that a_i has there: for a radial kernel the distance is that of the observed entries.
+    """
+
+    kernel: Kernel
+    X: Array
+    mu: float
+
+    def rows(self, index: RowIndex) -> "KernelError":
+        return KernelError(self.kernel, self.X[index], self.mu)
+
+    def _distances(self, A: Array) -> tuple[Array, Array]:
+        """Return h_i and its gradient in a_i, also by way of the entries that x_i takes from a_i."""
+        if self.missing is None:
+            return self.kernel.distances(A, self.X)
+        X = np.where(self.missing, A, self.X)
+        h, gradient = self.kernel.distances(A, X)
+        by_x = self.kernel.distances(X, A)[1]  # h is symmetric
+        gradient[self.missing] += by_x[self.missing]
+        return h, gradient
+
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        h, gradient = self._distances(A)
+        root: Array = np.sqrt(h + self.mu**2)
+        gradient *= (0.5 / root)[:, np.newaxis]
+        return root, gradient
+
+    def residuals(self, A: Array) -> Array:
+        root: Array = np.sqrt(self._distances(A)[0])
         return root
 
     def majoriser(self, A: Array) -> Array | None:
         # sqrt is concave, so its tangent majorises: beta_i / 2 of eq. (sub1expHQUpdate2) times the kernel's own
         # weight, which for the Gaussian is 2 gamma p_i of (sub1expHQUpdate1). The paper prints twice this (DESIGN 3.1).
-        weight = self.kernel.majoriser(A, self.X)
+        weight = None if self.missing is not None else self.kernel.majoriser(A, self.X)
         if weight is None:
             return None
-        scaled: Array = 0.5 * weight / np.sqrt(self.kernel.distances(A, self.X)[0] + self.mu**2)
+        scaled: Array = 0.5 * weight / np.sqrt(self._distances(A)[0] + self.mu**2)
         return scaled

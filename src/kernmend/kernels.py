@@ -57,6 +57,11 @@ class Kernel(ABC):
     def check(self, X: Array) -> None:  # noqa: B027 (nothing to check is the usual case, not an omission)
         """Raise ValueError where the kernel is not defined on the rows of `X`."""
 
+    def diag_gradient(self, A: Array) -> Array:
+        """Return the gradient of k(a_i, a_i) in a_i."""
+        rows = (A[i : i + 1] for i in range(A.shape[0]))
+        return np.vstack([2.0 * self.pullback(a, a, self.gram(a, a), np.ones((1, 1), a.dtype)) for a in rows])
+
     def gradient(self, A: Array, K: Array, G: Array) -> Array:
         """Return the gradient of <G, K(A)> in `A` for a symmetric `G`; may overwrite `G`."""
         return 2.0 * self.pullback(A, A, K, G)
@@ -88,6 +93,9 @@ class RadialKernel(Kernel):
 
     def diag(self, X: Array) -> Array:
         return self.profile(np.zeros(X.shape[0], dtype=X.dtype))
+
+    def diag_gradient(self, A: Array) -> Array:
+        return np.zeros_like(A)
 
     def pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
         for rows in row_blocks(*K.shape):
@@ -126,6 +134,9 @@ class DotProductKernel(Kernel):
 
     def diag(self, X: Array) -> Array:
         return self.profile(np.einsum("ij,ij->i", X, X))
+
+    def diag_gradient(self, A: Array) -> Array:
+        return (2.0 * self.slope(np.einsum("ij,ij->i", A, A)))[:, np.newaxis] * A
 
     def pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
         for rows in row_blocks(*K.shape):

@@ -27,6 +27,10 @@ class RationalQuadratic(RadialKernel):
     def slope(self, k):
         return -0.5 * k ** (1.0 + 1.0 / self.alpha)
 
+    def gap(self, t):
+        # f(0) - f(t) as a difference rounds at 1e-16 / mu of E, which shows in the 13th digit of a small F.
+        return -np.expm1(-self.alpha * np.log1p(t / (2.0 * self.alpha)))
+
 
 # --- data -----------------------------------------------------------------------------------------------------------
 

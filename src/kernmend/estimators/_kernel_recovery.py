@@ -1,7 +1,6 @@
 """The estimator that most users call."""
 
 import logging
-import numbers
 import warnings
 from contextlib import nullcontext
 from typing import Any
@@ -10,71 +9,80 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernmend import tuning
+from kernmend import completion, tuning
 from kernmend._progress import progress_bar
 from kernmend._typing import Array
-from kernmend.errors import KernelError
-from kernmend.estimators._validation import check_choice, check_finite, check_gram, check_positive
-from kernmend.kernels import RBF, Kernel, Linear, Polynomial, median_squared_distance
-from kernmend.objective import Objective
-from kernmend.solvers import SolverResult, solve_alternating, solve_parallel, solve_reduced
-from kernmend.spectral import NuclearPenalty, TopEigenpairs, cutoff_from_rho, eigenpairs, similarity_target
+from kernmend.calibration import Mender, Settings
+from kernmend.estimators import _flagged, _joint, _summary
+from kernmend.estimators._parameters import check_parameters, resolve_bounds
+from kernmend.estimators._validation import check_infinite
+from kernmend.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
 
 logger = logging.getLogger("kernmend")
 
-SOLVERS = {"reduced": solve_reduced, "alternating": solve_alternating, "alternating-parallel": solve_parallel}
-KERNELS = ("rbf", "poly", "linear")
-SMOOTHING = 1e-3  # mu of the error term, as a share of the length of a sample in the kernel space
-MOVED = 1e-2  # of the same length: a sample that moved farther counts as an outlier
-FLOAT32_MARGIN = 100.0  # eigenvalue cut-off over float32's rounding of the Gram matrix
+MOVED = 1e-2  # of a sample's length in the kernel space: with repair="all", one that moved farther counts as an outlier
+WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
+MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
 
 
 class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Mend grossly corrupted samples of data that has low rank in a kernel space.
+    """Find the rows that are grossly wrong and mend them, for data that lies on a curved surface.
 
-    Minimises, over the recovered data A and a matrix B,
+    By default (`repair="flagged"`) the rows are scored against each other, those that do not fit are flagged, and each
+    flagged row x is replaced by the minimiser over a of
 
-        F(A, B) = |B|_* + lam sum_i |phi(a_i) - phi(x_i)| + rho/2 |B'B - K(A)|_F^2,
+        dist(a) + lam E(a; x),
 
-    where phi is the feature map of the kernel and K(A) its Gram matrix (Xie, Wu, Liu and Wang, 2019). A sample that
-    fits the others stays where it is; one that does not is moved to where it would.
+    the distance of a from the span of the good rows in the kernel space plus the error model; everything that is not
+    given is chosen without labels. All other rows come back bit for bit, missing entries (NaN) filled in.
+
+    `repair="all"` is the model of Xie, Wu, Liu and Wang (2019), in which every row may move: over the data A and B,
+
+        F(A, B) = |B|_* + lam E(A; X) + rho/2 |B'B - K(A)|_F^2.
 
     Parameters
     ----------
     kernel : {"rbf", "poly", "linear"} or Kernel, default="rbf"
         The kernel, or an object of a subclass of `kernmend.kernels.Kernel`.
     gamma : float or "auto", default="auto"
-        Of the Gaussian kernel exp(-gamma |a - b|^2). "auto" is 1 / (median squared distance).
+        Of the Gaussian kernel exp(-gamma |a - b|^2). "auto" is calibrated for flagged rows, else
+        1 / (median squared distance).
     degree : float, default=2
         Of the polynomial kernel (a'b + coef0)^degree, any real number >= 1. A fractional one needs a'b + coef0 >= 0.
     coef0 : float, default=1.0
         Of the polynomial kernel, >= 0.
     lam : float or "auto", default="auto"
-        The force that holds a sample in place: one that the others pull with less than `lam` stays where it is.
-        Useful values lie between 0.1 and 1. "auto" puts the threshold above the bulk of the pulls.
+        The force that holds a row in place: one that the others pull with less than `lam` stays where it is. Useful
+        values lie between 0.1 and 1 for `error="kernel"`.
     rho : float or "auto", default="auto"
-        Think of it as a cut-off: eigenvalues of the Gram matrix up to 1.5 rho^(-2/3) count as noise. "auto" keeps at
-        most an eighth of them.
-    error : {"kernel"}, default="kernel"
-        What is wrong: "kernel" is the paper's model, whole samples, their distance measured in the kernel space.
-    repair : {"all"}, default="all"
-        What may move: "all" is the plain minimiser, in which every sample may.
+        Think of it as a cut-off: eigenvalues of the Gram matrix up to 1.5 rho^(-2/3) count as noise. A number means the
+        nuclear penalty.
+    error : {"auto", "kernel", "rows", "entries"}, default="auto"
+        What is wrong: "rows" (whole rows, in input units), "entries" (some entries: occlusion, spikes), "kernel" (whole
+        rows, in the kernel space: the paper's). "auto" chooses between rows and entries; "kernel" if repair="all".
+    repair : {"flagged", "all"}, default="flagged"
+        What may move: the flagged rows, or all of them.
     contamination : float or "auto", default="auto"
-        Share of the samples to flag in `outliers_`, those that moved farthest. "auto" flags the ones that moved by
-        over 1 % of a sample's length in the kernel space.
+        Share of the rows to flag. "auto" flags those that form a group of their own, and none where there is none.
+    penalty : {"auto", "nuclear", "schatten"}, default="auto"
+        With repair="all": the paper's, or Schatten-1/2 on a path, which is better where all rows move together. "auto"
+        is "schatten" for error="entries" or missing entries (and rho="auto"), else "nuclear".
+    bounds : None, (low, high) or "data", default=None
+        Mended values stay within; "data" is the range of each feature over the good rows.
     solver : {"reduced", "alternating", "alternating-parallel"}, default="reduced"
-        "reduced" eliminates B and is by far the fastest; "alternating" is the paper's Algorithm 1, row by row;
-        "alternating-parallel" updates all rows at once.
+        With repair="all": "reduced" eliminates B and is by far the fastest; "alternating" is the paper's Algorithm 1,
+        row by row; "alternating-parallel" updates all rows at once.
     init : {"data", "zeros"} or array of shape (n_samples, n_features), default="data"
-        Where A starts. "zeros" is the paper's, with B'B = K(X).
+        With repair="all": where A starts. "zeros" is the paper's, with B'B = K(X).
     max_iter : int, default=200
         Iterations of the solver.
     tol : float, default=1e-6
-        Stop when ten iterations together lower F by less than this share of it.
+        Stop when ten iterations together lower the objective by less than this share of it.
     random_state : int, RandomState instance or None, default=None
-        Of the iterative eigen-solver for more than 600 samples. None means 0: the same result every time.
+        Of the rows held out for calibration and of the iterative eigen-solver. None means 0: always the same result.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -83,21 +91,23 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     recovered_ : ndarray of shape (n_samples, n_features)
         The mended data.
     outlier_scores_ : ndarray of shape (n_samples,)
-        How far each sample was moved in the kernel space, as a share of the root mean square length of a sample
-        there; higher is worse. Between 0 and 1.42 for the Gaussian kernel.
+        Higher is worse. With repair="flagged" a robust z: 0 is typical, 1 the spread of the better half of the rows.
+        With repair="all" how far a row was moved in the kernel space, as a share of a row's length there.
     outliers_ : ndarray of bool, shape (n_samples,)
-        The samples that count as corrupted.
+        The rows that count as corrupted: `outlier_scores_ > threshold_`.
+    threshold_ : float
+        Infinite where no group of rows stands apart.
+    entry_outliers_ : ndarray of bool, shape (n_samples, n_features)
+        With error_ "entries": the entries that were replaced.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        F after each iteration, the start included; it never rises.
-    history_ : list of IterationRecord
-        The same with its three parts, the rank, the step and the seconds.
+        The objective after each iteration, the start included (for flagged rows, summed over them).
     n_iter_ : int
     stop_reason_ : {"converged", "max_iter", "stalled", "interrupted"}
     rank_ : int
-        Rank of B.
+        Rank of B, or of the span of the good rows.
     kernel_ : Kernel
         The kernel that was used.
-    gamma_, lam_, rho_ : float
+    gamma_, lam_, rho_, error_ : float, float, float, str
         The values that were used; `gamma_` is None for kernels without it.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
@@ -109,7 +119,7 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
     >>> X[7] = [0.4, 0.4]
-    >>> est = KernelRecovery(gamma=1.0, lam=0.3, rho=1e4)
+    >>> est = KernelRecovery(repair="all", gamma=1.0, lam=0.3, rho=1e4)
     >>> A = est.fit_transform(X)
     >>> np.flatnonzero(est.outliers_)
     array([7])
@@ -126,9 +136,11 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         coef0: float = 1.0,
         lam: float | str = "auto",
         rho: float | str = "auto",
-        error: str = "kernel",
-        repair: str = "all",
+        error: str = "auto",
+        repair: str = "flagged",
         contamination: float | str = "auto",
+        penalty: str = "auto",
+        bounds: Any = None,
         solver: str = "reduced",
         init: Any = "data",
         max_iter: int = 200,
@@ -145,6 +157,8 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.error = error
         self.repair = repair
         self.contamination = contamination
+        self.penalty = penalty
+        self.bounds = bounds
         self.solver = solver
         self.init = init
         self.max_iter = max_iter
@@ -158,17 +172,23 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The corrupted data, finite.
+            The corrupted data; NaN means missing, inf is an error.
         y : ignored
         gram : array-like of shape (n_samples, n_samples), optional
-            A similarity that the recovered data should have: B'B is held at it (section 4.2 of the paper).
+            With repair="all", a similarity that the recovered data should have: B'B is held at it (section 4.2 of the
+            paper).
         start_gram : array-like of shape (n_samples, n_samples), optional
-            B'B at the start only.
+            With repair="all", B'B at the start only.
         """
-        self._check_parameters()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_samples=2)
-        check_finite(X, getattr(self, "feature_names_in_", None))
-        self._fit(X, gram, start_gram)
+        check_parameters(self)
+        X = self._validate(X, reset=True, ensure_min_samples=2)
+        if self.repair == "flagged":
+            if gram is not None or start_gram is not None:
+                raise ValueError("gram and start_gram belong to the joint model: say repair='all'")
+            self._fit_flagged(X)
+        else:
+            self._fit_all(X, gram, start_gram)
+        self._tell()
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
@@ -176,96 +196,180 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self.fit(X, y, **fit_params).recovered_
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Mend `X` and return -1 for the samples that count as corrupted, +1 for the others."""
+        """Mend `X` and return -1 for the rows that count as corrupted, +1 for the others."""
         return np.where(self.fit(X, y, **fit_params).outliers_, -1, 1)
 
-    def _fit(self, X: Array, gram: Any, start_gram: Any) -> None:
-        self.kernel_ = self._make_kernel(X)
-        self.kernel_.check(X)
-        self.gamma_ = getattr(self.kernel_, "gamma", None)
-        length = float(np.sqrt(np.mean(self.kernel_.diag(X), dtype=np.float64))) or 1.0
-        self.rho_, self.lam_ = self._choose_rho_and_lam(X)
-        work = X.astype(self._working_dtype(X, length), copy=False)
+    def transform(self, X: Any) -> Any:
+        """Mend rows, seen or new, against those that `fit` found good.
 
-        objective = Objective(
-            kernel=self.kernel_,
-            penalty=NuclearPenalty(self.rho_),
-            error=KernelError(self.kernel_, work, SMOOTHING * length),
-            lam=self.lam_,
-            eigen=TopEigenpairs(seed=self._seed()),
+        With repair="flagged" a row that fits comes back as it is, missing entries filled in.
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        return self._rows.mend(X, max_iter=self.max_iter, tol=self.tol).astype(X.dtype, copy=False)
+
+    def score_samples(self, X: Any) -> Any:
+        """Return minus the outlier score of each row against the good ones: higher is more normal."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        if self.repair == "flagged":
+            return -self._rows.standardised_scores(self._rows.fill(X))
+        moved = self._rows.mend(X, max_iter=self.max_iter, tol=self.tol)
+        problem = _joint.Problem.of(X, self.kernel_)
+        return -problem.error("kernel").residuals(moved) / problem.length
+
+    def decision_function(self, X: Any) -> Any:
+        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
+        return self.score_samples(X) + self.threshold_
+
+    def predict(self, X: Any) -> Any:
+        """Return -1 for the rows that do not fit the good ones, +1 for the others."""
+        return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
+
+    def summary(self) -> str:
+        """Return in plain words what was found, how clear it was, and what was chosen."""
+        check_is_fitted(self)
+        return _summary.summary(self)
+
+    # --- repair="flagged" ---------------------------------------------------------------------------------------------
+
+    def _fit_flagged(self, X: Array) -> None:
+        filled = self._complete(X.astype(np.float64, copy=False))
+        contamination = None if isinstance(self.contamination, str) else float(self.contamination)
+        flags = _flagged.find_flags(filled, contamination, seed=self._seed())
+        bad = flags.outliers
+        good = filled[~bad] if (~bad).sum() >= _flagged.MIN_GOOD_ROWS else filled
+        bounds = resolve_bounds(self.bounds, good)
+        numbers = {"lam": _number(self.lam), "cutoff": None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)}
+        kernels = self._kernels(good)
+        errors = ("rows", "entries") if self.error == "auto" else (self.error,)
+        if bad.any() and good is not filled:
+            settings, share = _flagged.choose_settings(
+                good, filled[bad], flags, kernels=kernels, errors=errors, bounds=bounds, seed=self._seed(), **numbers
+            )
+        else:
+            settings, share = Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0
+        self.calibration_error_ = share
+        mender = Mender(good, bounds, numbers["lam"], numbers["cutoff"])
+        self._rows = _flagged.RowMender(flags, mender, settings, flags.scorer.against(good))
+        mended, self.objective_, converged = filled[bad], np.zeros(2), True  # one look, nothing to do
+        if bad.any() and good is not filled:
+            observed = X[bad].astype(np.float64, copy=False)
+            mended, totals, converged = mender.mend_with_history(
+                observed, settings, start=filled[bad], max_iter=self.max_iter, tol=self.tol
+            )
+            self.objective_ = np.array(totals)
+        self.recovered_ = np.where(np.isnan(X), filled, X).astype(X.dtype, copy=False)
+        self.recovered_[bad] = mended
+        self.kernel_, self.error_, self.rank_ = settings.kernel, settings.error, mender.reference(settings).rank
+        self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
+        self.rho_: float | None = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
+        self.n_iter_, self.stop_reason_ = self.objective_.size - 1, "converged" if converged else "max_iter"
+        self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
+        self.separation_ = flags.line.gain
+        self._mark_entries(X)
+
+    def _complete(self, X: Array) -> Array:
+        """Return X with missing entries filled in, by the Schatten path over all rows."""
+        if not np.isnan(X).any():
+            return X
+        with progress_bar("filling in", 500) if self.verbose else nullcontext() as callback:
+            return completion.complete(X, callback=callback).A
+
+    def _kernels(self, good: Array) -> list[Kernel]:
+        """Return the kernels to choose from, in order of width."""
+        if self.kernel != "rbf" or not isinstance(self.gamma, str):
+            return [self._one_kernel(good)]
+        median = 1.0 / tuning.auto_gamma(good)
+        return [RBF(width / median) for width in (WIDE if good.shape[1] >= MANY_FEATURES else NARROW)]
+
+    # --- repair="all" -------------------------------------------------------------------------------------------------
+
+    def _fit_all(self, X: Array, gram: Any, start_gram: Any) -> None:
+        self.error_ = "kernel" if self.error == "auto" else self.error
+        holes = bool(np.isnan(X).any())
+        schatten = self.penalty == "schatten" or (
+            self.penalty == "auto"
+            and isinstance(self.rho, str)
+            and self.solver == "reduced"
+            and gram is None
+            and (holes or self.error_ == "entries")
         )
-        result = self._solve(objective, work, gram, start_gram)
-
+        if gram is not None and schatten:
+            raise ValueError("a given gram belongs to the nuclear penalty: leave penalty at 'auto'")
+        filled = completion.fill_missing(X) if holes else X
+        self.kernel_ = self._one_kernel(filled, width=completion.ENTRIES_WIDTH if schatten else 1.0)
+        self.gamma_ = getattr(self.kernel_, "gamma", None)
+        self.kernel_.check(filled)
+        problem = _joint.Problem.of(X, self.kernel_)
+        bounds = resolve_bounds(self.bounds, X)
+        common: dict[str, Any] = {"error": self.error_, "init": self.init, "bounds": bounds, "tol": self.tol}
+        with progress_bar("mending", self.max_iter) if self.verbose else nullcontext() as callback:
+            common |= {"max_iter": self.max_iter, "callback": callback}
+            if schatten:
+                weights = {"entries": 1.0, "rows": np.sqrt(X.shape[1]), "kernel": 0.0}
+                rule = completion.entry_lam(X) * weights[self.error_] or completion.ENTRY_PRICE
+                lam, rho = rule if isinstance(self.lam, str) else float(self.lam), None
+                result = _joint.solve_schatten(problem, lam=lam, **common)
+            else:
+                rho, lam = problem.rho_and_lam(_number(self.rho), _number(self.lam), self.error_)
+                problem = problem.in_working_dtype(rho)
+                grams = {"gram": gram, "start_gram": start_gram}
+                result = _joint.solve_nuclear(
+                    problem, rho=rho, lam=lam, solver=self.solver, seed=self._seed(), **grams, **common
+                )
+        self.lam_, self.rho_ = lam, rho
         self.recovered_ = result.A.astype(X.dtype, copy=False)
         self.history_ = result.history
-        self.objective_ = result.objective
-        self.n_iter_ = result.n_iter
-        self.stop_reason_ = result.stop_reason
-        self.rank_ = result.rank
-        self.outlier_scores_ = objective.error.residuals(result.A) / length
-        self.outliers_ = self._flag(self.outlier_scores_)
-        self._tell()
+        self.objective_, self.n_iter_ = result.objective, result.n_iter
+        self.stop_reason_, self.rank_ = result.stop_reason, result.rank
+        self.outlier_scores_ = problem.error("kernel").residuals(result.A) / problem.length
+        self.threshold_ = MOVED
+        self.outliers_ = self._moved(self.outlier_scores_)
+        self._rows = self._joint_rows(result.A.astype(np.float64, copy=False), bounds)
+        self._mark_entries(X)
 
-    def _solve(self, objective: Objective, X: Array, gram: Any, start_gram: Any) -> SolverResult:
-        n = X.shape[0]
-        start = None
-        if gram is not None:
-            target = similarity_target("gram", check_gram("gram", gram, n, X.dtype), self.rho_)
-            objective = Objective(objective.kernel, target, objective.error, objective.lam, objective.eigen)
-        if start_gram is not None:
-            start = similarity_target("start_gram", check_gram("start_gram", start_gram, n, X.dtype), self.rho_)
-        elif gram is None and isinstance(self.init, str) and self.init == "zeros":
-            start = similarity_target("K(X)", objective.kernel.gram(X), self.rho_)
-        bar = progress_bar("mending", self.max_iter) if self.verbose else nullcontext()
-        with bar as callback:
-            return SOLVERS[self.solver](
-                objective,
-                self._start(X),
-                start=start,
-                scale=float(np.sqrt(median_squared_distance(X))) or 1.0,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                callback=callback,
-            )
+    def _moved(self, scores: Array) -> Any:
+        if not isinstance(self.contamination, str):
+            descending = np.sort(scores)[::-1]
+            count = round(self.contamination * scores.size)
+            self.threshold_ = float(descending[min(count, scores.size - 1)])
+            flags = np.zeros(scores.size, dtype=bool)
+            flags[np.argsort(-scores, kind="stable")[:count]] = True
+            return flags
+        return scores > self.threshold_
 
-    def _make_kernel(self, X: Array) -> Kernel:
+    def _joint_rows(self, A: Array, bounds: Any) -> _flagged.RowMender:
+        """Return what mends new rows: the recovered ones are the reference, and every new row may move."""
+        settings = Settings(self.kernel_, 1e-5, self.error_, 0.5)
+        fixed = (None, None) if self.rho_ is None else (self.lam_, cutoff_from_rho(self.rho_))
+        flags = _flagged.find_flags(A, 0.0, seed=self._seed())
+        return _flagged.RowMender(flags, Mender(A, bounds, *fixed), settings, flags.scorer.against(A), mend_all=True)
+
+    # --- both ---------------------------------------------------------------------------------------------------------
+
+    def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=reset, **options)
+        names = getattr(self, "feature_names_in_", None)
+        check_infinite(X, names)
+        if np.isnan(X).any():
+            completion.check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
+        return np.asarray(X)
+
+    def _one_kernel(self, X: Array, width: float = 1.0) -> Kernel:
         if isinstance(self.kernel, Kernel):
             return self.kernel
         if self.kernel == "rbf":
-            return RBF(tuning.auto_gamma(X) if isinstance(self.gamma, str) else check_positive("gamma", self.gamma))
-        if self.kernel == "poly":
-            return Polynomial(self.degree, self.coef0)
-        return Linear()
+            return RBF(width * tuning.auto_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
+        kernel = Polynomial(self.degree, self.coef0) if self.kernel == "poly" else Linear()
+        kernel.check(X)
+        return kernel
 
-    def _choose_rho_and_lam(self, X: Array) -> tuple[float, float]:
-        """Return (rho, lam); one eigendecomposition serves both rules, none where both are given."""
-        if not isinstance(self.rho, str) and not isinstance(self.lam, str):
-            return float(self.rho), float(self.lam)
-        s, U = eigenpairs(self.kernel_.gram(X.astype(np.float64, copy=False)))
-        rho = tuning.auto_rho(s) if isinstance(self.rho, str) else float(self.rho)
-        lam = tuning.auto_lam(tuning.pulls(s, U, rho)) if isinstance(self.lam, str) else float(self.lam)
-        return rho, lam
-
-    def _working_dtype(self, X: Array, length: float) -> Any:
-        """float32 where the eigenvalue cut-off stands clear of its rounding, else float64."""
-        rounding = float(np.finfo(np.float32).eps) * length**2 * X.shape[0]
-        accurate = cutoff_from_rho(self.rho_) >= FLOAT32_MARGIN * rounding
-        return np.float32 if X.dtype == np.float32 and accurate else np.float64
-
-    def _start(self, X: Array) -> Array:
-        if isinstance(self.init, str):
-            return X if self.init == "data" else np.zeros_like(X)
-        start: Array = np.asarray(self.init, dtype=X.dtype)
-        if start.shape != X.shape or not np.isfinite(start).all():
-            raise ValueError(f"an init array must be finite and of the shape of X, {X.shape}, got {start.shape}")
-        return start
-
-    def _flag(self, scores: Array) -> Any:
-        if isinstance(self.contamination, str):
-            return scores > MOVED
-        flags = np.zeros(scores.size, dtype=bool)
-        flags[np.argsort(-scores, kind="stable")[: round(self.contamination * scores.size)]] = True
-        return flags
+    def _mark_entries(self, X: Array) -> None:
+        if self.error_ == "entries":
+            change = np.abs(np.nan_to_num(self.recovered_ - X))
+            tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(self.recovered_) / X.shape[1]))
+            self.entry_outliers_ = change > tolerance
 
     def _seed(self) -> int:
         if self.random_state is None:
@@ -273,51 +377,18 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _tell(self) -> None:
-        logger.info(
-            "%d of %d rows flagged; %s, lam %.4g, rho %.4g (eigenvalue cut-off %.4g), rank %d; %s after %d iterations",
-            *(int(self.outliers_.sum()), self.outliers_.size, self.kernel_, self.lam_, self.rho_),
-            *(cutoff_from_rho(self.rho_), self.rank_, self.stop_reason_, self.n_iter_),
-        )
+        logger.info("%s", _summary.one_line(self))
         if self.stop_reason_ == "max_iter":
             warnings.warn(
                 f"the objective was still falling after max_iter={self.max_iter} iterations: raise max_iter, or tol "
                 f"(now {self.tol:g}) if the result is good enough",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         elif self.stop_reason_ == "interrupted":
             warnings.warn(
-                f"interrupted: the result is what {self.n_iter_} of {self.max_iter} iterations gave", stacklevel=4
+                f"interrupted: the result is what {self.n_iter_} of {self.max_iter} iterations gave", stacklevel=3
             )
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            if not isinstance(self.kernel, str):
-                raise TypeError(
-                    f"kernel must be one of {', '.join(map(repr, KERNELS))} or an object of a subclass of "
-                    f"kernmend.kernels.Kernel, got {self.kernel!r}"
-                )
-            check_choice("kernel", self.kernel, KERNELS)
-        for name in ("gamma", "lam", "rho"):
-            value = getattr(self, name)
-            if not (isinstance(value, str) and value == "auto"):
-                check_positive(name, value)
-        if self.kernel == "poly":
-            Polynomial(self.degree, self.coef0)
-        check_choice("error", self.error, ("kernel",))
-        check_choice("repair", self.repair, ("all",))
-        check_choice("solver", self.solver, tuple(SOLVERS))
-        if isinstance(self.init, str):
-            check_choice("init", self.init, ("data", "zeros"))
-        if not (isinstance(self.max_iter, numbers.Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter must be an integer >= 1, got {self.max_iter!r}")
-        if not (isinstance(self.tol, numbers.Real) and np.isfinite(self.tol) and self.tol >= 0):
-            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
-        contamination = self.contamination
-        if isinstance(contamination, str):
-            check_choice("contamination", contamination, ("auto",))
-        elif not (isinstance(contamination, numbers.Real) and 0 <= contamination <= 0.5):
-            raise ValueError(f"contamination must be 'auto' or a share between 0 and 0.5, got {contamination!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "recovered_")
@@ -325,4 +396,10 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = True
         return tags
+
+
+def _number(value: Any) -> float | None:
+    """Return a parameter as a float; None for "auto"."""
+    return None if isinstance(value, str) else float(value)

@@ -8,19 +8,17 @@ import numpy as np
 from kernmend._typing import Array
 
 
-def check_finite(X: Array, names: "np.ndarray[Any, Any] | None") -> None:
-    """Raise ValueError that names the first NaN or infinite entry and counts the rest."""
-    bad = ~np.isfinite(X)
+def check_infinite(X: Array, names: "np.ndarray[Any, Any] | None") -> None:
+    """Raise ValueError that names the first infinite entry and counts the rest; NaN is allowed, it means missing."""
+    bad = np.isinf(X)
     if not bad.any():
         return
     row, column = (int(index) for index in np.argwhere(bad)[0])
     where = f"column {column}" if names is None else f"column {names[column]!r}"
-    what = "NaN" if np.isnan(X[row, column]) else "inf"
     others = int(bad.sum()) - 1
     more = f", and {others} more such entries" if others else ""
     raise ValueError(
-        f"X contains {what}: row {row} has it in {where}{more}. Every entry must be a finite number: drop or fill "
-        "these first"
+        f"X contains inf: row {row} has it in {where}{more}. Put NaN where a value is missing, a number elsewhere"
     )
 
 

@@ -55,10 +55,7 @@ class MonotoneStep:
 
     def __call__(self, a: Array, f: Smooth, x: Array, w: Array | None) -> Array:
         """Return the next a, nowhere higher in f + g than the present one."""
-        previous = a if self.previous is None else self.previous
-        z = a if self.z is None else self.z
         t, t_previous = self.t, self.t_previous
-        y: Array = a + (t_previous / t) * (z - a) + ((t_previous - 1.0) / t) * (a - previous)
 
         def g(b: Array) -> float:
             return 0.0 if w is None else float(w @ np.einsum("ij,ij->i", b - x, b - x))
@@ -71,14 +68,13 @@ class MonotoneStep:
 
         at_a, slope = f.value_and_gradient(a)
         v, value = self._backtrack(a, at_a, slope, f, g, prox)
-        if y is not a:
+        if self.z is not None and self.previous is not None:  # from the second step on there is momentum
+            y: Array = a + (t_previous / t) * (self.z - a) + ((t_previous - 1.0) / t) * (a - self.previous)
             z = prox(y - self.delta * f.value_and_gradient(y)[1])
-            at_z = f.value(z) + g(z)
-            self.z = z
-            if at_z <= value:
+            if f.value(z) + g(z) <= value:
                 v = z
-        self.previous = a
-        self.t_previous, self.t = t, (np.sqrt(4.0 * t * t + 1.0) + 1.0) / 2.0
+        self.previous, self.z = a, v  # the paper keeps a z that lost to v: with other kernels its momentum runs away
+        self.t_previous, self.t = t, float((np.sqrt(4.0 * t * t + 1.0) + 1.0) / 2.0)
         return v
 
     def _backtrack(
@@ -134,7 +130,8 @@ class _RowTerm:
         if self.error is None:
             return value, gradient
         error, error_gradient = self.error.evaluate(a)
-        return value + self.objective.lam * error, gradient + self.objective.lam * error_gradient
+        gradient += self.objective.lam * error_gradient
+        return value + self.objective.lam * error, gradient
 
 
 class _AllRowsTerm:
@@ -157,7 +154,8 @@ class _AllRowsTerm:
         if self.error is None:
             return term.gram, gradient
         error, error_gradient = self.error.evaluate(a)
-        return term.gram + self.objective.lam * error, gradient + self.objective.lam * error_gradient
+        gradient += self.objective.lam * error_gradient
+        return term.gram + self.objective.lam * error, gradient
 
 
 def _sweep_rows(scale: float, n_rows: int) -> Callable[[Objective, Array, GramTarget], Array]:
@@ -206,9 +204,9 @@ def _alternate(
     A = A.copy()
     if target is None:
         target = penalty.b_step(objective.kernel.gram(A), objective.eigen)
-    history.add(_parts(objective, A, target), 0.0)
     stop_reason: StopReason = "max_iter"
     try:
+        history.add(_parts(objective, A, target), 0.0)
         for _ in range(max_iter):
             before, A = A, sweep(objective, A, target)
             target = penalty.b_step(objective.kernel.gram(A), objective.eigen)

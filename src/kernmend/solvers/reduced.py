@@ -1,21 +1,23 @@
 """The default solver: B eliminated, a quasi-Newton method on A alone.
 
-    minimise over A:  Phi(A) = Psi(K(A)) + lam E(A; X)
+    minimise over A:  Phi(A) = Psi(K(A)) + lam E(A; X),   lower <= A <= upper,   some entries of A held fixed
 
 SciPy's L-BFGS-B does the minimising; this module gives it dimensionless variables and keeps the records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import Bounds as ScipyBounds
 from scipy.optimize import OptimizeResult, minimize
 from threadpoolctl import ThreadpoolController
 
 from kernmend._typing import Array
-from kernmend.objective import Objective, Parts
+from kernmend.objective import Objective
 from kernmend.solvers._result import Callback, History, SolverResult, StopReason
 from kernmend.spectral import GramTarget
 
@@ -24,33 +26,111 @@ _WARM_UP = 20  # iterations with B held at its start before it is let go
 _RESTARTS = 5  # times the memory of L-BFGS is thrown away where its line search fails
 
 
+@dataclass(frozen=True)
+class Stage:
+    """An objective to go through before the one that is meant, and the number of iterations that it may take."""
+
+    objective: Objective
+    max_iter: int
+
+
+Bounds: TypeAlias = tuple[Any, Any]
+"""A lower and an upper bound of the data: scalars or arrays that broadcast to it, infinite where there is none."""
+
+
 def solve_reduced(
     objective: Objective,
     A: Array,
     *,
     start: GramTarget | None = None,
+    stages: Sequence[Stage] = (),
+    bounds: Bounds | None = None,
+    free: NDArray[np.bool_] | None = None,
     scale: float = 1.0,
     max_iter: int = 200,
     tol: float = 1e-6,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise Phi from `A` with L-BFGS; the objective never rises from one record to the next.
+    """Minimise Phi over the free entries of A, within bounds, with L-BFGS.
 
-    `start` is a B'B to begin with: the first iterations hold it fixed. `scale` is a typical distance between samples:
-    the variables are measured in it, so that the path does not depend on the units of the data.
+    Parameters
+    ----------
+    objective, A
+        What is minimised, and from where; `A` is left as it is.
+    start
+        A B'B to begin with: the first iterations hold it fixed. It is one more stage, the first.
+    stages
+        Objectives to minimise first, each from where the one before it ended: a path to a better minimum.
+    bounds
+        `(lower, upper)`. The start is projected into them.
+    free
+        Which entries may move; None is all of them. The others come back bit for bit.
+    scale
+        A typical distance between samples: the variables are measured in it, so that the path does not depend on the
+        units of the data.
+    max_iter
+        Iterations of all stages together.
+    tol
+        Each stage ends when ten of its own iterations together lower its objective by less than this share of it.
+
+    Returns
+    -------
+    SolverResult
+        Each record holds the objective of its own stage, which never rises within the stage. From one stage to the
+        next it does not rise either where the next objective lies nowhere above the last one, as with a fixed B'B that
+        is then let go, or with a falling `eps` of the Schatten penalty.
     """
     history = History(tol, callback)
-    A = A.copy()
-    stop_reason: StopReason = "max_iter"
-    stages = [(objective, max_iter)]
+    space = _FreeSpace(A, free, bounds)
+    A = space.project(A)
     if start is not None:
-        stages.insert(0, (replace(objective, penalty=start), min(_WARM_UP, max_iter)))
+        stages = [Stage(replace(objective, penalty=start), _WARM_UP), *stages]
+    stop_reason: StopReason = "max_iter"
     with _quiet_scipy_threads():
-        for stage, until in stages:
-            stop_reason = _Descent(stage, A, scale, history).run(until)
+        for stage in [*stages, Stage(objective, max_iter)]:
+            until = min(len(history.records[1:]) + stage.max_iter, max_iter)
+            stop_reason = _Descent(stage.objective, A, space, scale, history).run(until)
             if stop_reason == "interrupted":
                 break
     return SolverResult(A, history.records, stop_reason)
+
+
+class _FreeSpace:
+    """The entries that may move, as a vector, and the box that they stay in."""
+
+    def __init__(self, A: Array, free: NDArray[np.bool_] | None, bounds: Bounds | None) -> None:
+        self.index = slice(None) if free is None else np.flatnonzero(np.broadcast_to(free, A.shape))
+        self.size = A.size if isinstance(self.index, slice) else self.index.size
+        self.lower: Array | None = None
+        self.upper: Array | None = None
+        if bounds is not None:
+            self.lower, self.upper = (
+                np.broadcast_to(np.asarray(bound, dtype=A.dtype), A.shape).ravel()[self.index] for bound in bounds
+            )
+            if not np.all(self.lower <= self.upper):
+                raise ValueError("a lower bound is NaN or above its upper bound")
+
+    def read(self, A: Array) -> Array:
+        """Return the free entries."""
+        return A.ravel()[self.index]
+
+    def put(self, A: Array, values: Array) -> Array:
+        """Return A with other free entries, clipped to the box."""
+        out = A.flatten()
+        out[self.index] = values if self.lower is None else np.clip(values, self.lower, self.upper)
+        return out.reshape(A.shape)
+
+    def project(self, A: Array) -> Array:
+        """Return A with the free entries clipped to the box."""
+        return self.put(A, self.read(A))
+
+    def box(self, origin: Array, scale: float) -> ScipyBounds | None:
+        """Return the box of z, where the free entries are origin + scale z; None where there is none."""
+        if self.lower is None or self.upper is None:
+            return None
+        zero = np.zeros(self.size)  # rounding must not leave the start outside
+        lower = np.minimum((self.lower.astype(np.float64) - origin) / scale, zero)
+        return ScipyBounds(lower, np.maximum((self.upper.astype(np.float64) - origin) / scale, zero))
 
 
 @contextmanager
@@ -74,26 +154,36 @@ def _quiet_scipy_threads() -> Iterator[None]:
 class _Descent:
     """L-BFGS on one objective, from `A` and in place of it."""
 
-    def __init__(self, objective: Objective, A: Array, scale: float, history: History) -> None:
+    def __init__(self, objective: Objective, A: Array, space: _FreeSpace, scale: float, history: History) -> None:
         self.objective = objective
         self.A = A
+        self.space = space
         self.scale = scale
         self.history = history
-        parts, gradient = objective.evaluate(A)
+        self.first = len(history.records)  # of this stage
+        self.last = objective.parts(A)
         if not history.records:
-            history.add(parts, 0.0)
-        self.unit = max(abs(parts.total), np.finfo(float).tiny)
-        self.evaluated = parts, gradient
+            history.add(self.last, 0.0)
+        self.unit = max(abs(self.last.total), np.finfo(float).tiny)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the iterations of this stage say so; those of another have another objective."""
+        return len(self.history.records) - self.first > self.history.window and self.history.converged
 
     def run(self, max_iter: int) -> StopReason:
         """Iterate until convergence or until the history holds `max_iter` iterations."""
+        if self.space.size == 0:
+            return "converged"
         try:
             for _ in range(1 + _RESTARTS):
                 before = len(self.history.records)
+                if before > max_iter:
+                    return "max_iter"
                 result = self._minimise(max_iter + 1 - before)
                 if result.status == 1 or len(self.history.records) > max_iter:
                     return "max_iter"
-                if result.status == 0 or self.history.converged:
+                if result.status == 0 or self.converged:
                     return "converged"
                 if len(self.history.records) == before:
                     return "stalled"
@@ -102,30 +192,28 @@ class _Descent:
         return "stalled"
 
     def _minimise(self, budget: int) -> OptimizeResult:
-        """One run of L-BFGS over Z, where the data is origin + scale Z and the objective is counted in `unit`s."""
-        origin = self.A.copy()
-        shape = origin.shape
-        last: Parts = self.evaluated[0]
+        """One run of L-BFGS over z: the free entries are origin + scale z, and the objective is counted in `unit`s."""
+        start = self.A.copy()
+        origin = self.space.read(start)
         previous = np.zeros(origin.size)
 
         def place(z: NDArray[np.float64]) -> Array:
-            moved: Array = origin + (self.scale * z.reshape(shape)).astype(origin.dtype, copy=False)
-            return moved
+            return self.space.put(start, origin + (self.scale * z).astype(origin.dtype, copy=False))
 
         def value_and_gradient(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            nonlocal last
-            last, gradient = self.objective.evaluate(place(z))
-            if not np.isfinite(last.total):
+            self.last, gradient = self.objective.evaluate(place(z))
+            if not np.isfinite(self.last.total):
                 return np.inf, np.zeros_like(z)
-            return last.total / self.unit, gradient.ravel().astype(np.float64) * (self.scale / self.unit)
+            slope = self.space.read(gradient).astype(np.float64)
+            return self.last.total / self.unit, slope * (self.scale / self.unit)
 
         def accept(intermediate_result: OptimizeResult) -> None:
             z = intermediate_result.x
             self.A[...] = place(z)
             step = self.scale * float(np.linalg.norm(z - previous))
             previous[...] = z
-            self.history.add(last, step)
-            if self.history.converged:
+            self.history.add(self.last, step)
+            if self.converged:
                 raise StopIteration
 
         return minimize(
@@ -133,6 +221,7 @@ class _Descent:
             np.zeros(origin.size),
             jac=True,
             method="L-BFGS-B",
+            bounds=self.space.box(origin, self.scale),
             callback=accept,
-            options={"maxiter": max(budget, 0), "maxfun": 10**9, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 1e-12},
+            options={"maxiter": budget, "maxfun": 10**9, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 1e-12},
         )

@@ -1,0 +1,112 @@
+"""`repair="flagged"`: find the wrong rows, mend each against the others, leave the others alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.calibration import Mender, Settings, calibrate
+from kernmend.completion import fill_missing
+from kernmend.kernels import Kernel
+from kernmend.scoring import Line, ReferenceScorer, Scorer, choose_scorer
+
+MIN_GOOD_ROWS = 5  # fewer say nothing about a surface
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Which rows are wrong: robust z of their scores, and the threshold above which a row is flagged."""
+
+    z: Array
+    outliers: NDArray[np.bool_]
+    threshold: float
+    line: Line
+    scorer: Scorer
+
+
+def find_flags(X: Array, contamination: float | None, *, seed: int) -> Flags:
+    """Score the rows against each other; flag the second group, or the given share of the highest scores."""
+    scorer, line = choose_scorer(X, seed=seed)
+    z = line.standardise(scorer.leave_one_out(X))
+    if contamination is None:
+        return Flags(z, z > line.threshold, line.threshold, line, scorer)
+    outliers = np.zeros(z.size, dtype=bool)
+    count = round(contamination * z.size)
+    descending = np.argsort(-z, kind="stable")
+    outliers[descending[:count]] = True
+    edge = z[descending[[max(count - 1, 0), min(count, z.size - 1)]]]
+    threshold = float(edge.mean()) if count else float("inf")
+    return Flags(z, outliers, threshold, line, scorer)
+
+
+@dataclass(frozen=True)
+class RowMender:
+    """What is needed to score and mend rows, seen or new: the good rows, how to score, how to mend."""
+
+    flags: Flags
+    mender: Mender
+    settings: Settings
+    reference_scorer: ReferenceScorer
+    mend_all: bool = False
+
+    def standardised_scores(self, X: Array) -> Array:
+        """Return robust z of each row against the good rows."""
+        return self.flags.line.standardise(self.reference_scorer.score(X))
+
+    def fill(self, X: Array) -> Array:
+        """Return the rows with missing entries taken from the nearest good rows."""
+        if not np.isnan(X).any():
+            return X
+        return fill_missing(np.vstack([self.mender.L, X]))[self.mender.L.shape[0] :]
+
+    def mend(self, X: Array, *, max_iter: int, tol: float) -> Array:
+        """Return the rows with those that do not fit mended; the others come back as they are, only filled in."""
+        out = self.fill(X.astype(np.float64))
+        missing = np.isnan(X)
+        wrong = np.ones(X.shape[0], dtype=bool)
+        if not self.mend_all:
+            wrong = self.standardised_scores(out) > self.flags.threshold
+        rows = wrong | missing.any(axis=1)
+        if rows.any():
+            out[rows] = self.mender.mend_with_history(
+                X[rows].astype(np.float64),
+                self.settings,
+                start=out[rows],
+                free=missing[rows] | wrong[rows, np.newaxis],
+                max_iter=max_iter,
+                tol=tol,
+            )[0]
+        return out
+
+
+def choose_settings(
+    good: Array,
+    flagged: Array,
+    flags: Flags,
+    *,
+    kernels: Sequence[Kernel],
+    errors: Sequence[str],
+    lam: float | None,
+    cutoff: float | None,
+    bounds: tuple[Array, Array] | None,
+    seed: int,
+) -> tuple[Settings, float]:
+    """Calibrate what was not given; the second value is the share of planted corruption that stays after mending."""
+
+    def suspicion(L: Array) -> Callable[[Array], Array]:
+        scorer = flags.scorer.against(L)
+        return lambda A: flags.line.standardise(scorer.score(A)) / max(flags.threshold, 1e-9)
+
+    return calibrate(
+        good,
+        flagged,
+        kernels=kernels,
+        errors=errors,
+        lam=lam,
+        cutoff=cutoff,
+        bounds=bounds,
+        suspicion=suspicion if np.isfinite(flags.threshold) else None,
+        seed=seed,
+    )

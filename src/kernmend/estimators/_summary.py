@@ -1,0 +1,58 @@
+"""What an estimator found, in words."""
+
+from typing import Any
+
+import numpy as np
+
+from kernmend.scoring import MIN_GAIN
+
+FEW_ROWS = 50
+MANY_FLAGGED = 0.4
+
+
+def one_line(est: Any) -> str:
+    """Return the result and the choices in one line, for the log."""
+    rho = "none" if est.rho_ is None else f"{est.rho_:.4g}"
+    return (
+        f"{int(est.outliers_.sum())} of {est.outliers_.size} rows flagged; {est.kernel_}, error {est.error_!r}, "
+        f"lam {est.lam_:.4g}, rho {rho}, rank {est.rank_}; {est.stop_reason_} after {est.n_iter_} iterations"
+    )
+
+
+def summary(est: Any) -> str:
+    """Return the result in plain words: how many rows, how clear, how far to trust it, what was chosen."""
+    n, flagged = est.outliers_.size, int(est.outliers_.sum())
+    lines = [f"{flagged} of {n} rows flagged, {100 * flagged / n:.1f} %{_separation(est)}."]
+    if flagged and est.repair == "flagged":
+        worst = np.argsort(-est.outlier_scores_)[: min(5, flagged)]
+        lines.append("Worst rows: " + ", ".join(f"{row} (z = {est.outlier_scores_[row]:.1f})" for row in worst) + ".")
+    lines += _warnings(est, n, flagged)
+    lines.append("Chosen: " + one_line(est).split("; ", 1)[1].rsplit("; ", 1)[0] + ".")
+    return "\n".join(lines)
+
+
+def _separation(est: Any) -> str:
+    if est.repair != "flagged":
+        return ", by how far they moved"
+    if est.separation_ >= 2 * MIN_GAIN:
+        return ", clear separation"
+    if est.separation_ >= MIN_GAIN:
+        return ", weak separation"
+    return ", no group of rows stands apart from the others"
+
+
+def _warnings(est: Any, n: int, flagged: int) -> list[str]:
+    out = []
+    if n < FEW_ROWS:
+        out.append(f"Caution: {n} rows are too few to tell a rare row from a wrong one.")
+    if flagged > MANY_FLAGGED * n:
+        out.append("Caution: over 40 % of the rows are flagged; what is normal here is in doubt.")
+    if est.repair == "flagged" and flagged and est.separation_ < MIN_GAIN:
+        out.append("Caution: the flagged rows do not stand apart; they are the share that was asked for.")
+    error = getattr(est, "calibration_error_", 0.0)
+    if error > 0.5:
+        out.append(
+            f"Caution: of corruption like this, planted on good rows, {100 * error:.0f} % of the squared error stays: "
+            "mended rows look right, but their original place cannot be known."
+        )
+    return out

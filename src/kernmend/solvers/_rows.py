@@ -1,0 +1,149 @@
+"""Many small minimisations at once: one per row, each with its own quasi-Newton memory and step."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+
+_MEMORY = 8
+_ARMIJO = 1e-4
+_MAX_HALVINGS = 25
+
+RowFunction = Callable[[Array, NDArray[np.intp]], tuple[Array, Array]]
+"""From some rows and their numbers to the value of each and the gradient."""
+
+
+def minimise_rows(
+    function: RowFunction,
+    A: Array,
+    *,
+    scale: float = 1.0,
+    bounds: tuple[Array, Array] | None = None,
+    free: NDArray[np.bool_] | None = None,
+    max_iter: int = 100,
+    tol: float = 1e-6,
+) -> tuple[Array, list[float], bool]:
+    """Minimise function(a_i) over each row by L-BFGS; give rows, sums, convergence.
+
+    Returned are the rows, the sum of their values at the start and after each iteration, and whether all converged.
+
+    SciPy's L-BFGS would share one step length between all rows, so that the result of a row would depend on which
+    others are in the batch. Here the rows share nothing but the matrix products. No row's value ever rises. `bounds`
+    are (low, high) per feature, `free` marks the entries that may move, `scale` is the length of the first step.
+    """
+    A = A.astype(np.float64)
+    if bounds is not None:
+        moved = np.clip(A, *bounds)
+        A = moved if free is None else np.where(free, moved, A)
+    n = A.shape[0]
+    values, gradient = function(A, np.arange(n))
+    gradient = _masked(gradient, A, bounds, free)
+    memory = _Memory(A.shape)
+    active = np.flatnonzero(np.abs(gradient).max(axis=1, initial=0.0) > 0)
+    totals = [float(values.sum())]
+    for _ in range(max_iter):
+        if active.size == 0:
+            break
+        a, f, g = A[active], values[active], gradient[active]
+        direction = -memory.apply(g, active, scale)
+        if free is not None:
+            direction[~free[active]] = 0.0
+        uphill = np.einsum("ij,ij->i", direction, g) >= 0
+        if uphill.any():
+            direction[uphill] = -g[uphill] * (scale / np.linalg.norm(g[uphill], axis=1, keepdims=True))
+            memory.forget(active[uphill])
+        new_a, new_f, new_g, accepted = _backtrack(function, a, f, g, direction, active, bounds)
+        new_g = _masked(new_g, new_a, bounds, None if free is None else free[active])
+        memory.store(active, new_a - a, new_g - g)
+        A[active], values[active], gradient[active] = new_a, new_f, new_g
+        still = accepted & (f - new_f > tol * np.maximum(np.abs(new_f), 1e-300)) & (np.abs(new_g).max(axis=1) > 0)
+        active = active[still]
+        totals.append(float(values.sum()))
+    return A, totals, active.size == 0
+
+
+def _masked(g: Array, a: Array, bounds: tuple[Array, Array] | None, free: NDArray[np.bool_] | None) -> Array:
+    """Return the gradient without the parts that may not be followed: fixed entries, and outwards at a bound."""
+    if free is not None:
+        g = np.where(free, g, 0.0)
+    if bounds is not None:
+        g = np.where(((a <= bounds[0]) & (g > 0)) | ((a >= bounds[1]) & (g < 0)), 0.0, g)
+    return g
+
+
+def _backtrack(
+    function: RowFunction,
+    a: Array,
+    f: Array,
+    g: Array,
+    direction: Array,
+    rows: NDArray[np.intp],
+    bounds: tuple[Array, Array] | None,
+) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+    """Halve each row's step until its value has fallen enough; a row where it never does stays where it is."""
+    step = np.ones(len(a))
+    new_a, new_f, new_g = a.copy(), f.copy(), g.copy()
+    todo = np.arange(len(a))
+    for _ in range(_MAX_HALVINGS):
+        trial = a[todo] + step[todo, np.newaxis] * direction[todo]
+        if bounds is not None:
+            trial = np.clip(trial, *bounds)
+        value, gradient = function(trial, rows[todo])
+        expected = np.einsum("ij,ij->i", g[todo], trial - a[todo])
+        good = np.isfinite(value) & (value <= f[todo] + _ARMIJO * np.minimum(expected, 0.0)) & (value < f[todo])
+        done = todo[good]
+        new_a[done], new_f[done], new_g[done] = trial[good], value[good], gradient[good]
+        todo = todo[~good]
+        if todo.size == 0:
+            break
+        step[todo] *= 0.5
+    accepted = np.ones(len(a), dtype=bool)
+    accepted[todo] = False
+    return new_a, new_f, new_g, accepted
+
+
+class _Memory:
+    """The last few (step, change of gradient) pairs of every row."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.S: list[Array] = []
+        self.Y: list[Array] = []
+        self.shape = shape
+
+    def store(self, rows: NDArray[np.intp], s: Array, y: Array) -> None:
+        """Keep a pair; rows without positive curvature keep zeros, which `apply` passes over."""
+        full = len(self.S) == _MEMORY
+        S, Y = (self.S.pop(0), self.Y.pop(0)) if full else (np.zeros(self.shape), np.zeros(self.shape))
+        curved = np.einsum("ij,ij->i", s, y) > 1e-12 * np.linalg.norm(s, axis=1) * np.linalg.norm(y, axis=1)
+        S[rows] = np.where(curved[:, np.newaxis], s, 0.0)
+        Y[rows] = np.where(curved[:, np.newaxis], y, 0.0)
+        self.S.append(S)
+        self.Y.append(Y)
+
+    def forget(self, rows: NDArray[np.intp]) -> None:
+        """Throw away what is known of some rows."""
+        for kept in (*self.S, *self.Y):
+            kept[rows] = 0.0
+
+    def apply(self, g: Array, rows: NDArray[np.intp], scale: float) -> Array:
+        """Return the inverse Hessian times `g` (the two-loop recursion), or `g` scaled to length `scale` at first."""
+        q = g.copy()
+        pairs = [(S[rows], Y[rows]) for S, Y in zip(self.S, self.Y, strict=True)]
+        curvatures = [np.einsum("ij,ij->i", s, y) for s, y in pairs]
+        alphas: list[Any] = []
+        for (s, y), sy in zip(reversed(pairs), reversed(curvatures), strict=True):
+            alpha = np.divide(np.einsum("ij,ij->i", s, q), sy, out=np.zeros_like(sy), where=sy > 0)
+            q -= alpha[:, np.newaxis] * y
+            alphas.append(alpha)
+        length = scale / np.maximum(np.linalg.norm(g, axis=1), 1e-300)
+        for (_, y), sy in zip(pairs, curvatures, strict=True):  # the newest pair with curvature sets the length
+            yy = np.einsum("ij,ij->i", y, y)
+            length = np.where(sy > 0, np.divide(sy, yy, out=np.ones_like(sy), where=yy > 0), length)
+        q *= length[:, np.newaxis]
+        for (s, y), sy, alpha in zip(pairs, curvatures, reversed(alphas), strict=True):
+            beta = np.divide(np.einsum("ij,ij->i", y, q), sy, out=np.zeros_like(sy), where=sy > 0)
+            q += (alpha - beta)[:, np.newaxis] * s
+        return q

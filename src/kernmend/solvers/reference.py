@@ -1,0 +1,87 @@
+"""Rows mended one by one against a clean reference: flagged rows, new rows, large n (DESIGN section 6).
+
+    minimise over a:  sqrt(dist2(a) + eps) + lam E(a; x),    dist2(a) = k(a, a) - |V' k(L, a)|^2
+
+L are the reference rows and V = U S^(-1/2) the eigenpairs of their Gram matrix above the cut-off, so that dist2 is the
+squared distance of phi(a) from the span that they keep. Rows are independent: any batch gives the same result.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.errors import ErrorModel
+from kernmend.kernels import Kernel
+from kernmend.solvers._rows import minimise_rows
+from kernmend.spectral import eigenpairs
+
+_ROUNDING = 1e-6  # eps of the root, as a share of the mean k(l, l): the distance at which a row counts as on the span
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The span that the reference rows `L` keep in the kernel space."""
+
+    kernel: Kernel
+    L: Array
+    V: Array
+    eps: float
+
+    @classmethod
+    def fit(cls, kernel: Kernel, L: Array, cutoff: float) -> "Reference":
+        """Keep the eigenvectors of K(L) with eigenvalues above `cutoff`, the largest one at least."""
+        return cls.from_eigenpairs(kernel, L, *eigenpairs(kernel.gram(L)), cutoff)
+
+    @classmethod
+    def from_eigenpairs(cls, kernel: Kernel, L: Array, s: Array, U: Array, cutoff: float) -> "Reference":
+        """Do the same from all eigenpairs of K(L), ascending: one decomposition serves a sweep of cut-offs."""
+        first = min(int(np.searchsorted(s, cutoff, side="right")), s.size - 1)
+        kept = s[first:]
+        rounding = float(np.finfo(s.dtype).eps) * s.size * float(s[-1])
+        weight = np.divide(1.0, np.sqrt(np.maximum(kept, 0.0)), out=np.zeros_like(kept), where=kept > rounding)
+        V: Array = U[:, first:] * weight
+        return cls(kernel, L, V, _ROUNDING * (float(np.mean(kernel.diag(L))) or 1.0))
+
+    @property
+    def rank(self) -> int:
+        """Dimension of the span."""
+        return int(self.V.shape[1])
+
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        """Return sqrt(dist2(a_i) + eps) for each row, and the gradient."""
+        K = self.kernel.gram(A, self.L)
+        C = K @ self.V
+        dist2 = np.maximum(self.kernel.diag(A) - np.einsum("ij,ij->i", C, C), 0.0)
+        root: Array = np.sqrt(dist2 + self.eps)
+        gradient = self.kernel.pullback(A, self.L, K, C @ self.V.T)
+        gradient *= -2.0
+        gradient += self.kernel.diag_gradient(A)
+        gradient *= (0.5 / root)[:, np.newaxis]
+        return root, gradient
+
+
+def mend_rows(
+    reference: Reference,
+    A: Array,
+    error: ErrorModel,
+    lam: float,
+    *,
+    scale: float = 1.0,
+    bounds: tuple[Array, Array] | None = None,
+    free: NDArray[np.bool_] | None = None,
+    max_iter: int = 100,
+    tol: float = 1e-5,
+) -> tuple[Array, list[float], bool]:
+    """Move the rows of `A` towards the span of the reference, each held to its observation by lam E.
+
+    Returns the rows, the objective summed over them at the start and after each iteration, and whether all converged.
+    """
+
+    def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Array]:
+        value, gradient = reference.evaluate_rows(rows)
+        error_value, error_gradient = error.rows(index).evaluate_rows(rows)
+        return value + lam * error_value, gradient + lam * error_gradient
+
+    return minimise_rows(objective, A, scale=scale, bounds=bounds, free=free, max_iter=max_iter, tol=tol)
