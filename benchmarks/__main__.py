@@ -7,9 +7,11 @@ import numpy as np
 import scipy
 import sklearn
 
-from benchmarks import circle, evaluation, imports, solvers
+from benchmarks import circle, default, entries, evaluation, imports, solvers
 
 BENCHMARKS = {
+    "default": default.run,
+    "entries": entries.run,
     "circle": circle.run,
     "solvers": solvers.run,
     "evaluation": evaluation.run,

@@ -24,6 +24,7 @@ FORCES = {
     "rows": (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9),
     "entries": (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0),
 }  # lam, as a share of the force that no pull exceeds (for entries, of that spread over all of them)
+REFITS = (0.0, 0.3, 0.6, 1.0)
 ROUGH = "rows", 0.1, 1e-4  # error model, force and cut-off of the first mending: it must move the rows
 HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40
@@ -34,12 +35,17 @@ SMOOTHING = {"kernel": 1e-3, "rows": 1e-3, "entries": 1e-2}  # mu, as a share of
 
 @dataclass(frozen=True)
 class Settings:
-    """How to mend a row: kernel, eigenvalue cut-off as a share of the trace, error model, force lam as a share."""
+    """How to mend a row: kernel, eigenvalue cut-off as a share of the trace, error model, force lam as a share.
+
+    With the error model "entries" and `refit` > 0, entries that changed by more than this share of a typical difference
+    are then taken for wrong and filled in anew, as if they were missing, and all others return to what they were.
+    """
 
     kernel: Kernel
     cutoff: float
     error: str
     force: float
+    refit: float = 0.0
 
 
 @dataclass
@@ -101,17 +107,19 @@ class Mender:
         tol: float = 1e-5,
     ) -> tuple[Array, list[float], bool]:
         """Do the same from another start, with some entries held; give also the objective and if it converged."""
-        return mend_rows(
-            self.reference(settings),
-            X if start is None else start,
-            self.error(settings, X),
-            self.lam(settings),
-            scale=0.1 * self.scale,
-            bounds=self.bounds,
-            free=free,
-            max_iter=max_iter,
-            tol=tol,
-        )
+        reference, lam = self.reference(settings), self.lam(settings)
+        budget: dict[str, Any] = {"scale": 0.1 * self.scale, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
+        start = X if start is None else start
+        A, totals, converged = mend_rows(reference, start, self.error(settings, X), lam, free=free, **budget)
+        if settings.error == "entries" and settings.refit > 0:
+            missing = np.isnan(X)
+            wrong = missing | (np.abs(A - X) > settings.refit * self.scale / np.sqrt(X.shape[1]))
+            if free is not None:
+                wrong &= free
+            unknown = np.where(wrong, np.nan, X)
+            begin = np.where(wrong, A, start)
+            A = mend_rows(reference, begin, self.error(settings, unknown), lam, free=wrong, **budget)[0]
+        return A, totals, converged
 
     def _spectrum(self, kernel: Kernel) -> tuple[Array, Array]:
         if kernel not in self._spectra:
@@ -153,7 +161,9 @@ def calibrate(
     suspect = None if suspicion is None else suspicion(mender.L)
     share = 1.0
     for first in (True, False):
-        residuals = donors - mender.mend(donors, settings, max_iter=SEARCH_ITERATIONS)
+        # What entries lose to being wrong is theirs alone: a refit leaves nothing planted on the others.
+        rough = replace(settings, refit=REFITS[2]) if settings.error == "entries" else settings
+        residuals = donors - mender.mend(donors, rough, max_iter=SEARCH_ITERATIONS)
         planted = good[held] + residuals[np.arange(held.size) % donors.shape[0]]
         cost = _Cost(mender, good[held], planted, suspect)
         start = grid.middle() if first else grid.nearest(settings)
@@ -213,6 +223,8 @@ class _Grid:
             before = best
             for axis in ("force", "kernel", "cutoff"):
                 best = self._walk(best, axis, cost)
+            if best.error == "entries":  # all of them: a small one is worse than none, a larger one may be better
+                best = min((replace(best, refit=refit) for refit in REFITS), key=cost)
             if best == before:
                 break
         return best

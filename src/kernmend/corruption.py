@@ -24,9 +24,9 @@ def _choose_rows(n_samples: int, fraction: float, rng: np.random.Generator) -> N
 
 
 def uniform_outliers(
-    X: Array, fraction: float = 0.1, *, low: float = -1.5, high: float = 1.5, random_state: int = 0
+    X: Array, fraction: float = 0.1, *, low: float | Array = -1.5, high: float | Array = 1.5, random_state: int = 0
 ) -> Corrupted:
-    """Replace a fraction of the rows by points uniform in [low, high]^d.
+    """Replace a fraction of the rows by points uniform in the box from `low` to `high`.
 
     >>> X, rows = uniform_outliers(np.zeros((20, 2)), 0.1)
     >>> int(rows.sum()), bool((X[~rows] == 0).all())
@@ -51,4 +51,31 @@ def gaussian_noise(X: Array, fraction: float = 0.1, *, energy: float = 0.5, rand
     out = X.copy()
     spread = np.sqrt(energy / X.shape[1]) * np.linalg.norm(X[rows], axis=1, keepdims=True)
     out[rows] += spread * rng.standard_normal((int(rows.sum()), X.shape[1]))
+    return Corrupted(out, rows)
+
+
+def occlusion(
+    X: Array,
+    shape: tuple[int, int],
+    fraction: float = 0.1,
+    *,
+    n_blocks: int = 3,
+    size: int = 4,
+    value: float = 1.0,
+    random_state: int = 0,
+) -> Corrupted:
+    """Set square blocks at random places of a fraction of the flattened images to `value`.
+
+    >>> X, rows = occlusion(np.zeros((10, 64)), (8, 8), 0.2, n_blocks=1)
+    >>> (X[rows] == 1).sum(axis=1)
+    array([16, 16])
+    """
+    rng = np.random.default_rng(random_state)
+    rows = _choose_rows(X.shape[0], fraction, rng)
+    out = X.copy()
+    for image in np.flatnonzero(rows):
+        pixels = out[image].reshape(shape)
+        for _ in range(n_blocks):
+            top, left = rng.integers(0, shape[0] - size + 1), rng.integers(0, shape[1] - size + 1)
+            pixels[top : top + size, left : left + size] = value
     return Corrupted(out, rows)

@@ -1,6 +1,7 @@
 """How good a recovery is. Say of which rows: corrupted and clean ones apart."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
 
@@ -22,3 +23,13 @@ def mean_shift(before: Array, after: Array) -> float:
     2.5
     """
     return float(np.linalg.norm(after - before, axis=1).mean()) if len(before) else 0.0
+
+
+def f1_score(truth: NDArray[np.bool_], flags: NDArray[np.bool_]) -> float:
+    """Return the F1 of flags; 1.0 where there is nothing to find and nothing was flagged.
+
+    >>> f1_score(np.array([True, True, False]), np.array([True, False, False])).__round__(3)
+    0.667
+    """
+    found, total = int((truth & flags).sum()), int(truth.sum() + flags.sum())
+    return 2.0 * found / total if total else 1.0

@@ -9,7 +9,7 @@ Every score comes from P = (K + eps I)^-1, K the Gram matrix of the rows:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ MIN_FREEDOM = 0.1  # of the leverages' median: below, the fit is so smooth that 
 MIN_FEATURES = 16  # for scores of entries
 TOP_SHARE = 0.05  # of the entries
 MIN_GAIN = 20.0  # of log-likelihood by a second group of rows; clean sets reach 19, seldom 30, corrupted ones 26 to 700
+FEW_ROWS_GAIN = 12.0, 0.06  # the same for few rows, which cannot say so much: this much, and this much more for each
+SMALL_GROUP = 8  # rows: too few to fit a distribution to
 GUARD = 1.5  # spreads: nothing closer to the bulk is ever flagged
 SUBSET = 800  # rows on which the score is chosen
 
@@ -98,20 +100,26 @@ def choose_scorer(X: Array, *, seed: int = 0) -> tuple[Scorer, Line]:
         X = X[np.random.default_rng(seed).choice(X.shape[0], SUBSET, replace=False)]
     best: tuple[float, Scorer, Array] | None = None
     for scorer, scores in _candidates(X):
-        gain = _hard_split(scores)
+        gain = _hard_split(scores).gain
         if best is None or gain > best[0]:
             best = gain, scorer, scores
     assert best is not None
-    gain, scorer, scores = best
-    return scorer, draw_line(scores, gain)
+    return best[1], draw_line(best[2])
 
 
-def draw_line(scores: Array, gain: float | None = None) -> Line:
+def needed_gain(n: int) -> float:
+    """Return how much evidence for a second group `n` rows must give."""
+    return min(MIN_GAIN, FEW_ROWS_GAIN[0] + FEW_ROWS_GAIN[1] * n)
+
+
+def draw_line(scores: Array) -> Line:
     """Return where the second group begins: where it becomes likelier than the bulk, or nowhere if there is none."""
     middle, spread = _bulk(_log(scores))
-    gain = _hard_split(scores) if gain is None else gain
-    threshold = max(_soft_threshold(scores), GUARD) if gain >= MIN_GAIN else float("inf")
-    return Line(middle, spread, threshold, gain)
+    split = _hard_split(scores)
+    threshold = float("inf")
+    if split.gain >= needed_gain(scores.size):
+        threshold = max(split.cut if split.above < SMALL_GROUP else _soft_threshold(scores), GUARD)
+    return Line(middle, spread, threshold, split.gain)
 
 
 def _candidates(X: Array) -> Iterator[tuple[Scorer, Array]]:
@@ -186,12 +194,18 @@ def _half_normal(v: Array, sigma: float | Array) -> Array:
     return out
 
 
-def _hard_split(scores: Array) -> float:
-    """Return the largest gain of log-likelihood by a split of the upper half: half-normal below, uniform above."""
+class _Split(NamedTuple):
+    gain: float
+    cut: float
+    above: int
+
+
+def _hard_split(scores: Array) -> _Split:
+    """Return the split of the upper half, half-normal below and uniform above, that gains most log-likelihood."""
     v = _upper_half(scores)
     n = v.size
     if n < 4:
-        return 0.0
+        return _Split(0.0, float("inf"), 0)
     below = np.arange(1, n)
     above = n - below
     cut = 0.5 * (v[:-1] + v[1:])
@@ -203,7 +217,10 @@ def _hard_split(scores: Array) -> float:
     )  # fmt: skip
     whole = float(_half_normal(v, np.sqrt(np.mean(np.square(v)))).sum())
     allowed = cut > GUARD + 0.5
-    return float(np.max(split[allowed]) - whole) if allowed.any() else 0.0
+    if not allowed.any():
+        return _Split(0.0, float("inf"), 0)
+    best = int(np.argmax(np.where(allowed, split, -np.inf)))
+    return _Split(float(split[best]) - whole, float(cut[best]), int(above[best]))
 
 
 def _soft_threshold(scores: Array) -> float:

@@ -1,6 +1,22 @@
 """Data to try things on: surfaces that are generated, and images that come with other packages."""
 
 from kernmend.datasets._images import load_mnist, rotate_images
-from kernmend.datasets._surfaces import Surface, make_circle, make_cubic_surface, make_random_walk
+from kernmend.datasets._surfaces import (
+    SURFACES,
+    Surface,
+    make_circle,
+    make_cubic_surface,
+    make_random_walk,
+    make_surface,
+)
 
-__all__ = ["Surface", "load_mnist", "make_circle", "make_cubic_surface", "make_random_walk", "rotate_images"]
+__all__ = [
+    "SURFACES",
+    "Surface",
+    "load_mnist",
+    "make_circle",
+    "make_cubic_surface",
+    "make_random_walk",
+    "make_surface",
+    "rotate_images",
+]

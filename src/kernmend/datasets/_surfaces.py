@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from kernmend._typing import Array
 
@@ -26,6 +27,42 @@ def make_circle(n_samples: int = 100, *, radius: float = 1.0, random_state: int 
     angle = np.random.default_rng(random_state).uniform(0.0, 2.0 * np.pi, n_samples)
     X = radius * np.column_stack([np.cos(angle), np.sin(angle)])
     return Surface(X, lambda points: np.abs(np.linalg.norm(points, axis=1) - radius))
+
+
+SURFACES = ("circle", "two circles", "sphere", "torus", "swiss roll")
+
+
+def make_surface(name: str, n_samples: int = 300, *, random_state: int = 0) -> Surface:
+    """Return random points on one of `SURFACES`. Distances are to the nearest of 200,000 more points on it.
+
+    >>> make_surface("torus", 50).X.shape
+    (50, 3)
+    """
+    if name not in SURFACES:
+        raise ValueError(f"there is no surface named {name!r}: choose from {', '.join(SURFACES)}")
+
+    def distance(points: Array) -> Array:
+        tree = cKDTree(_points(name, 200_000, np.random.default_rng(0)))
+        return np.asarray(tree.query(points)[0])
+
+    return Surface(_points(name, n_samples, np.random.default_rng(random_state)), distance)
+
+
+def _points(name: str, n: int, rng: np.random.Generator) -> Array:
+    u, v = rng.uniform(0.0, 2.0 * np.pi, (2, n))
+    if name == "circle":
+        return np.column_stack([np.cos(u), np.sin(u)])
+    if name == "two circles":
+        return np.column_stack([np.cos(u) + 3.0 * rng.integers(0, 2, n), np.sin(u)])
+    if name == "sphere":
+        X: Array = rng.standard_normal((n, 3))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        return X
+    if name == "torus":
+        ring = 2.0 + 0.7 * np.cos(v)
+        return np.column_stack([ring * np.cos(u), ring * np.sin(u), 0.7 * np.sin(v)])
+    t = 1.5 * np.pi * (1.0 + u / np.pi)
+    return np.column_stack([t * np.cos(t), 21.0 * v / (2.0 * np.pi), t * np.sin(t)])
 
 
 def make_cubic_surface(n_samples: int = 100, n_features: int = 20, *, random_state: int = 0) -> Array:

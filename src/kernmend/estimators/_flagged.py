@@ -59,7 +59,17 @@ class RowMender:
         """Return the rows with missing entries taken from the nearest good rows."""
         if not np.isnan(X).any():
             return X
-        return fill_missing(np.vstack([self.mender.L, X]))[self.mender.L.shape[0] :]
+        one_by_one = (fill_missing(np.vstack([self.mender.L, row]))[-1] if np.isnan(row).any() else row for row in X)
+        return np.vstack(list(one_by_one))
+
+    def flag(self, X: Array) -> NDArray[np.bool_]:
+        """Return which rows, without missing entries, do not fit. Rows that `fit` found good do, whatever the score.
+
+        (Where a share was asked for, good rows may score above the lowest of the flagged ones.)
+        """
+        known = {row.tobytes() for row in self.mender.L}
+        new = np.array([row.tobytes() not in known for row in np.ascontiguousarray(X)], dtype=bool)
+        return new & (self.standardised_scores(X) > self.flags.threshold)
 
     def mend(self, X: Array, *, max_iter: int, tol: float) -> Array:
         """Return the rows with those that do not fit mended; the others come back as they are, only filled in."""
@@ -67,7 +77,7 @@ class RowMender:
         missing = np.isnan(X)
         wrong = np.ones(X.shape[0], dtype=bool)
         if not self.mend_all:
-            wrong = self.standardised_scores(out) > self.flags.threshold
+            wrong = self.flag(out)
         rows = wrong | missing.any(axis=1)
         if rows.any():
             out[rows] = self.mender.mend_with_history(

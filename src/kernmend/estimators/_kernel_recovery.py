@@ -15,6 +15,7 @@ from kernmend import completion, tuning
 from kernmend._progress import progress_bar
 from kernmend._typing import Array
 from kernmend.calibration import Mender, Settings
+from kernmend.errors import KernelError
 from kernmend.estimators import _flagged, _joint, _summary
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
 from kernmend.estimators._validation import check_infinite
@@ -215,8 +216,8 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.repair == "flagged":
             return -self._rows.standardised_scores(self._rows.fill(X))
         moved = self._rows.mend(X, max_iter=self.max_iter, tol=self.tol)
-        problem = _joint.Problem.of(X, self.kernel_)
-        return -problem.error("kernel").residuals(moved) / problem.length
+        length = float(np.sqrt(np.mean(self.kernel_.diag(self._rows.mender.L)))) or 1.0
+        return -KernelError(self.kernel_, X, length).residuals(moved) / length
 
     def decision_function(self, X: Any) -> Any:
         """Return how far below the threshold the outlier score of each row is: negative for outliers."""
@@ -224,6 +225,10 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows that do not fit the good ones, +1 for the others."""
+        check_is_fitted(self)
+        if self.repair == "flagged":
+            X = self._validate(X, reset=False).astype(np.float64, copy=False)
+            return np.where(self._rows.flag(self._rows.fill(X)), -1, 1)
         return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
 
     def summary(self) -> str:

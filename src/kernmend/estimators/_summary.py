@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kernmend.scoring import MIN_GAIN
+from kernmend.scoring import needed_gain
 
 FEW_ROWS = 50
 MANY_FLAGGED = 0.4
@@ -34,9 +34,10 @@ def summary(est: Any) -> str:
 def _separation(est: Any) -> str:
     if est.repair != "flagged":
         return ", by how far they moved"
-    if est.separation_ >= 2 * MIN_GAIN:
+    needed = needed_gain(est.outliers_.size)
+    if est.separation_ >= 2 * needed:
         return ", clear separation"
-    if est.separation_ >= MIN_GAIN:
+    if est.separation_ >= needed:
         return ", weak separation"
     return ", no group of rows stands apart from the others"
 
@@ -47,7 +48,7 @@ def _warnings(est: Any, n: int, flagged: int) -> list[str]:
         out.append(f"Caution: {n} rows are too few to tell a rare row from a wrong one.")
     if flagged > MANY_FLAGGED * n:
         out.append("Caution: over 40 % of the rows are flagged; what is normal here is in doubt.")
-    if est.repair == "flagged" and flagged and est.separation_ < MIN_GAIN:
+    if est.repair == "flagged" and flagged and est.separation_ < needed_gain(n):
         out.append("Caution: the flagged rows do not stand apart; they are the share that was asked for.")
     error = getattr(est, "calibration_error_", 0.0)
     if error > 0.5:

@@ -49,13 +49,27 @@ def minimise_rows(
             break
         a, f, g = A[active], values[active], gradient[active]
         direction = -memory.apply(g, active, scale)
-        if free is not None:
-            direction[~free[active]] = 0.0
+        direction[g == 0.0] = 0.0  # held entries, and those that a bound stops
         uphill = np.einsum("ij,ij->i", direction, g) >= 0
         if uphill.any():
             direction[uphill] = -g[uphill] * (scale / np.linalg.norm(g[uphill], axis=1, keepdims=True))
             memory.forget(active[uphill])
-        new_a, new_f, new_g, accepted = _backtrack(function, a, f, g, direction, active, bounds)
+        held = None if free is None else ~free[active]
+        new_a, new_f, new_g, accepted = _backtrack(function, a, f, g, direction, active, bounds, held)
+        failed = np.flatnonzero(~accepted & ~uphill)
+        if failed.size:  # once more, straight down
+            memory.forget(active[failed])
+            down = -g[failed] * (scale / np.linalg.norm(g[failed], axis=1, keepdims=True))
+            new_a[failed], new_f[failed], new_g[failed], accepted[failed] = _backtrack(
+                function,
+                a[failed],
+                f[failed],
+                g[failed],
+                down,
+                active[failed],
+                bounds,
+                None if held is None else held[failed],
+            )
         new_g = _masked(new_g, new_a, bounds, None if free is None else free[active])
         memory.store(active, new_a - a, new_g - g)
         A[active], values[active], gradient[active] = new_a, new_f, new_g
@@ -82,6 +96,7 @@ def _backtrack(
     direction: Array,
     rows: NDArray[np.intp],
     bounds: tuple[Array, Array] | None,
+    held: NDArray[np.bool_] | None = None,
 ) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
     """Halve each row's step until its value has fallen enough; a row where it never does stays where it is."""
     step = np.ones(len(a))
@@ -90,7 +105,8 @@ def _backtrack(
     for _ in range(_MAX_HALVINGS):
         trial = a[todo] + step[todo, np.newaxis] * direction[todo]
         if bounds is not None:
-            trial = np.clip(trial, *bounds)
+            inside = np.clip(trial, *bounds)
+            trial = inside if held is None else np.where(held[todo], trial, inside)
         value, gradient = function(trial, rows[todo])
         expected = np.einsum("ij,ij->i", g[todo], trial - a[todo])
         good = np.isfinite(value) & (value <= f[todo] + _ARMIJO * np.minimum(expected, 0.0)) & (value < f[todo])

@@ -1,0 +1,173 @@
+"""Parameters by re-corruption: given numbers are used, one choice is no search, the chosen ones mend better."""
+
+import numpy as np
+import pytest
+
+from kernmend.calibration import CUTOFFS, FORCES, ROUGH, Mender, Settings, calibrate
+from kernmend.corruption import gaussian_noise
+from kernmend.datasets import make_cubic_surface
+from kernmend.kernels import RBF, Linear, Polynomial, median_squared_distance
+from kernmend.metrics import snr
+
+WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+def surface(seed, n=150, d=20):
+    """Good rows, wrong rows, and what those should be."""
+    truth = make_cubic_surface(n, d, random_state=seed)
+    X, bad = gaussian_noise(truth, 0.1, random_state=seed)
+    return X[~bad], X[bad], truth[bad]
+
+
+def kernels(good):
+    median = median_squared_distance(good)
+    return [RBF(width / median) for width in WIDTHS]
+
+
+def inverse_distance(good):
+    """A suspicion: the distance to the nearest good row, in units of a typical one."""
+    scale = np.sqrt(median_squared_distance(good))
+    return lambda A: np.sqrt(((A[:, np.newaxis] - good) ** 2).sum(axis=2)).min(axis=1) / scale
+
+
+# --- the mender -------------------------------------------------------------------------------------------------------
+
+
+def test_given_numbers_are_used():
+    good, wrong, _ = surface(0)
+    settings = Settings(RBF(0.05), 1e-4, "rows", 0.5)
+    mender = Mender(good, fixed_lam=0.123, fixed_cutoff=0.0456)
+    assert mender.lam(settings) == 0.123
+    assert mender.cutoff(settings) == 0.0456
+    s = np.linalg.eigvalsh(RBF(0.05).gram(good))
+    assert mender.reference(settings).rank == np.sum(s > 0.0456)
+    held = Mender(good, fixed_lam=1e4).mend(wrong, settings)
+    np.testing.assert_allclose(held, wrong, atol=1e-2)
+
+
+def test_the_cutoff_is_a_share_of_the_trace():
+    good, _, _ = surface(0)
+    settings = Settings(RBF(0.05), 1e-3, "rows", 0.5)
+    assert Mender(good).cutoff(settings) == pytest.approx(1e-3 * len(good))  # k(a, a) = 1
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.05), Linear(), Polynomial(2, 1.0)], ids=str)
+@pytest.mark.parametrize("error", ["rows", "entries", "kernel"])
+def test_a_force_of_one_holds_every_row(error, kernel):
+    """No pull of the span exceeds the length of a step in the kernel space: at lam = 1 rows may not gain by moving."""
+    good, _, _ = surface(1)
+    settings = Settings(kernel, 1e-3, error, 1.0)
+    mender = Mender(good)
+    assert mender.lam(settings) > 0
+    assert Mender(10.0 * good).lam(settings) > 0
+    step = np.median(np.linalg.norm(mender.mend(good[:20], settings) - good[:20], axis=1))
+    assert step < 0.15 * mender.scale
+
+
+def test_the_force_is_per_length_so_that_units_do_not_matter():
+    good, wrong, _ = surface(1)
+    plain = Mender(good).mend(wrong, Settings(RBF(0.05), 1e-4, "rows", 0.1))
+    scaled = Mender(100.0 * good).mend(100.0 * wrong, Settings(RBF(0.05 / 1e4), 1e-4, "rows", 0.1))
+    np.testing.assert_allclose(scaled / 100.0, plain, atol=1e-3)
+
+
+@pytest.mark.parametrize("error", ["rows", "entries", "kernel"])
+def test_mended_rows_stay_in_bounds(error):
+    good, wrong, _ = surface(2)
+    bounds = good.min(axis=0), good.max(axis=0)
+    A = Mender(good, bounds).mend(wrong, Settings(RBF(0.05), 1e-4, error, 0.1))
+    assert np.all((bounds[0] <= A) & (bounds[1] >= A))
+
+
+# --- the search -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", ["rows", "entries", "kernel"])
+def test_one_choice_is_no_search(error):
+    good, wrong, _ = surface(0)
+    settings, share = calibrate(good, wrong, kernels=[RBF(0.05)], errors=[error], lam=0.01, cutoff=1e-3)
+    assert (settings.kernel, settings.error) == (RBF(0.05), error)
+    assert np.isfinite(share)
+    mender = Mender(good, None, 0.01, 1e-3)
+    assert (mender.lam(settings), mender.cutoff(settings)) == (0.01, 1e-3)
+
+
+def test_what_is_given_is_kept_and_the_rest_comes_from_the_grid():
+    good, wrong, _ = surface(0)
+    choices = kernels(good)
+    settings, share = calibrate(good, wrong, kernels=choices)
+    assert settings.kernel in choices
+    assert settings.cutoff in CUTOFFS
+    assert settings.force in FORCES[settings.error]
+    assert 0 < share < 0.5
+    only = calibrate(good, wrong, kernels=choices[:2], errors=["entries"])[0]
+    assert only.error == "entries"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_chosen_settings_mend_better_than_the_first_ones(seed):
+    good, wrong, truth = surface(seed)
+    choices = kernels(good)
+    settings, share = calibrate(good, wrong, kernels=choices)
+    mender = Mender(good)
+    rough = Settings(choices[2], ROUGH[2], ROUGH[0], ROUGH[1])
+    before, first, chosen = (snr(truth, A) for A in (wrong, mender.mend(wrong, rough), mender.mend(wrong, settings)))
+    assert chosen > before + 5.0
+    assert chosen > first - 0.3
+    # the share of planted corruption that stays is what really stays, within a factor
+    left = np.sum((mender.mend(wrong, settings) - truth) ** 2) / np.sum((wrong - truth) ** 2)
+    assert left / 3.0 < share < 3.0 * left
+
+
+def test_the_same_seed_gives_the_same_settings():
+    good, wrong, _ = surface(3)
+    first, second = (calibrate(good, wrong, kernels=kernels(good)[1:4], seed=7) for _ in range(2))
+    assert first == second
+
+
+def test_the_data_is_left_alone():
+    good, wrong, _ = surface(3)
+    copies = good.copy(), wrong.copy()
+    calibrate(good, wrong, kernels=kernels(good)[:2])
+    np.testing.assert_array_equal(good, copies[0])
+    np.testing.assert_array_equal(wrong, copies[1])
+
+
+def test_suspicion_is_heard():
+    good, wrong, _ = surface(4)
+    seen = []
+
+    def suspicion(L):
+        seen.append(len(L))
+        return inverse_distance(L)
+
+    settings, share = calibrate(good, wrong, kernels=kernels(good), suspicion=suspicion)
+    assert seen == [len(good) - 27]  # the held-out fifth is not in the reference
+    assert np.isfinite(share)
+    assert settings.error in ("rows", "entries")
+
+
+@pytest.mark.parametrize("n", [5, 6])
+@pytest.mark.parametrize("d", [2, 20])
+@pytest.mark.parametrize("wrong", [1, 30])
+def test_few_good_rows(n, d, wrong):
+    rng = np.random.default_rng(n)
+    good, flagged = rng.standard_normal((n, d)), 5.0 * rng.standard_normal((wrong, d))
+    settings, share = calibrate(good, flagged, kernels=kernels(good))
+    assert np.isfinite(share)
+    assert np.isfinite(Mender(good).mend(flagged, settings)).all()
+
+
+def test_flagged_rows_that_are_no_different():
+    """Nothing to plant: no division by zero, some settings all the same."""
+    good = np.random.default_rng(0).standard_normal((30, 3))
+    settings, share = calibrate(good, good[:3], kernels=kernels(good))
+    assert np.isfinite(share)
+    assert settings.kernel in kernels(good)
+
+
+def test_equal_good_rows():
+    good = np.ones((20, 3))
+    settings, share = calibrate(good, np.zeros((2, 3)), kernels=[RBF(1.0)])
+    assert np.isfinite(share)
+    assert np.isfinite(Mender(good).mend(np.zeros((2, 3)), settings)).all()
