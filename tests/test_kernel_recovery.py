@@ -2,11 +2,11 @@
 
 import logging
 import pickle
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pytest
+from cases import RationalQuadratic
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
@@ -16,24 +16,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kernmend import KernelRecovery
 from kernmend.corruption import uniform_outliers
 from kernmend.datasets import make_circle
-from kernmend.kernels import RBF, RadialKernel
+from kernmend.kernels import RBF
 
 PAPER = {"repair": "all", "gamma": 1.0, "lam": 0.3, "rho": 1e4}
 SOLVERS = ["reduced", "alternating", "alternating-parallel"]
-
-
-@dataclass(frozen=True)
-class RationalQuadratic(RadialKernel):
-    """k = (1 + gamma |a - b|^2 / alpha)^(-alpha), as in docs/new_kernel.md."""
-
-    gamma: float
-    alpha: float
-
-    def profile(self, t):
-        return (1.0 + self.gamma * t / self.alpha) ** -self.alpha
-
-    def slope(self, k):
-        return -self.gamma * k ** (1.0 + 1.0 / self.alpha)
 
 
 def corrupted_circle(seed=0, n=60):

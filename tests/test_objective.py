@@ -1,4 +1,7 @@
+"""Phi: its value, gradient, symmetries and memory."""
+
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -198,3 +201,17 @@ def test_the_iterate_is_left_alone():
         objective(kernel, X, 2.0).parts(A)
         np.testing.assert_array_equal(A, copies[0])
         np.testing.assert_array_equal(X, copies[1])
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.5), Polynomial(2, 1.0)], ids=["rbf", "poly"])
+def test_at_most_four_arrays_of_n_by_n_live_at_once(kernel):
+    n = 1500
+    X = np.random.default_rng(0).standard_normal((n, 3))
+    objective = Objective(kernel, NuclearPenalty(rho_from_cutoff(5.0)), KernelError(kernel, X, 1e-3), 0.3)
+    objective.evaluate(X)  # so that the block of eigenvectors is there
+    tracemalloc.start()
+    objective.evaluate(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert objective.eigen.n_dense == 0
+    assert peak <= 4 * n * n * X.itemsize

@@ -7,6 +7,7 @@ rough mending are themselves rough, so this is done twice.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def calibrate(
     share = 1.0
     for first in (True, False):
         # What entries lose to being wrong is theirs alone: a refit leaves nothing planted on the others.
-        rough = replace(settings, refit=REFITS[2]) if settings.error == "entries" else settings
+        rough = replace(settings, refit=REFITS[-1]) if settings.error == "entries" else settings
         residuals = donors - mender.mend(donors, rough, max_iter=SEARCH_ITERATIONS)
         planted = good[held] + residuals[np.arange(held.size) % donors.shape[0]]
         cost = _Cost(mender, good[held], planted, suspect)
@@ -193,9 +194,16 @@ class _Cost:
             A = self.mender.mend(self.planted, settings, max_iter=SEARCH_ITERATIONS)
             planted = float(np.sum(np.square(self.planted - self.truth)))
             share = float(np.sum(np.square(A - self.truth))) / max(planted, 1e-300)
-            wrong = 0.0 if self.suspect is None else float(np.clip(self.suspect(A), 0.0, 1.0).mean())
-            self.known[settings] = share, wrong
+            self.known[settings] = share, max(self._suspicion(A) - self._natural, 0.0)
         return self.known[settings]
+
+    @cached_property
+    def _natural(self) -> float:
+        """How suspicious the good rows themselves look."""
+        return self._suspicion(self.truth)
+
+    def _suspicion(self, A: Array) -> float:
+        return 0.0 if self.suspect is None else float(np.clip(self.suspect(A), 0.0, 1.0).mean())
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         nuclear penalty.
     error : {"auto", "kernel", "rows", "entries"}, default="auto"
         What is wrong: "rows" (whole rows, in input units), "entries" (some entries: occlusion, spikes), "kernel" (whole
-        rows, in the kernel space: the paper's). "auto" chooses between rows and entries; "kernel" if repair="all".
+        rows, in the kernel space: the paper's). "auto" chooses between rows and entries, from 16 features on; it is
+        "kernel" if repair="all".
     repair : {"flagged", "all"}, default="flagged"
         What may move: the flagged rows, or all of them.
     contamination : float or "auto", default="auto"
@@ -247,7 +248,8 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         bounds = resolve_bounds(self.bounds, good)
         numbers = {"lam": _number(self.lam), "cutoff": None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)}
         kernels = self._kernels(good)
-        errors = ("rows", "entries") if self.error == "auto" else (self.error,)
+        choices = ["rows", "entries"] if X.shape[1] >= MANY_FEATURES else ["rows"]
+        errors = choices if self.error == "auto" else [self.error]
         if bad.any() and good is not filled:
             settings, share = _flagged.choose_settings(
                 good, filled[bad], flags, kernels=kernels, errors=errors, bounds=bounds, seed=self._seed(), **numbers
