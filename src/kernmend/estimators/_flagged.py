@@ -42,18 +42,25 @@ def find_flags(X: Array, contamination: float | None, *, seed: int) -> Flags:
 
 
 @dataclass(frozen=True)
-class RowMender:
-    """What is needed to score and mend rows, seen or new: the good rows, how to score, how to mend."""
+class RowJudge:
+    """Scores rows, seen or new, against the good ones."""
 
     flags: Flags
-    mender: Mender
-    settings: Settings
-    reference_scorer: ReferenceScorer
-    mend_all: bool = False
+    scorer: ReferenceScorer
 
     def standardised_scores(self, X: Array) -> Array:
         """Return robust z of each row against the good rows."""
-        return self.flags.line.standardise(self.reference_scorer.score(X))
+        return self.flags.line.standardise(self.scorer.score(X))
+
+
+@dataclass(frozen=True)
+class RowMender:
+    """What is needed to mend rows, seen or new: the good rows, how to mend, and how to tell which rows need it."""
+
+    mender: Mender
+    settings: Settings
+    judge: RowJudge | None = None
+    """None where every row may move."""
 
     def fill(self, X: Array) -> Array:
         """Return the rows with missing entries taken from the nearest good rows."""
@@ -67,17 +74,17 @@ class RowMender:
 
         (Where a share was asked for, good rows may score above the lowest of the flagged ones.)
         """
+        if self.judge is None:
+            return np.ones(X.shape[0], dtype=bool)
         known = {row.tobytes() for row in self.mender.L}
         new = np.array([row.tobytes() not in known for row in np.ascontiguousarray(X)], dtype=bool)
-        return new & (self.standardised_scores(X) > self.flags.threshold)
+        return new & (self.judge.standardised_scores(X) > self.judge.flags.threshold)
 
     def mend(self, X: Array, *, max_iter: int, tol: float) -> Array:
         """Return the rows with those that do not fit mended; the others come back as they are, only filled in."""
         out = self.fill(X.astype(np.float64))
         missing = np.isnan(X)
-        wrong = np.ones(X.shape[0], dtype=bool)
-        if not self.mend_all:
-            wrong = self.flag(out)
+        wrong = self.flag(out)
         rows = wrong | missing.any(axis=1)
         if rows.any():
             out[rows] = self.mender.mend_with_history(

@@ -214,8 +214,8 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return minus the outlier score of each row against the good ones: higher is more normal."""
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        if self.repair == "flagged":
-            return -self._rows.standardised_scores(self._rows.fill(X))
+        if self._rows.judge is not None:
+            return -self._rows.judge.standardised_scores(self._rows.fill(X))
         moved = self._rows.mend(X, max_iter=self.max_iter, tol=self.tol)
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._rows.mender.L)))) or 1.0
         return -KernelError(self.kernel_, X, length).residuals(moved) / length
@@ -258,7 +258,8 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             settings, share = Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0
         self.calibration_error_ = share
         mender = Mender(good, bounds, numbers["lam"], numbers["cutoff"])
-        self._rows = _flagged.RowMender(flags, mender, settings, flags.scorer.against(good))
+        judge = _flagged.RowJudge(flags, flags.scorer.against(good))
+        self._rows = _flagged.RowMender(mender, settings, judge)
         mended, self.objective_, converged = filled[bad], np.zeros(2), True  # one look, nothing to do
         if bad.any() and good is not filled:
             observed = X[bad].astype(np.float64, copy=False)
@@ -350,8 +351,7 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return what mends new rows: the recovered ones are the reference, and every new row may move."""
         settings = Settings(self.kernel_, 1e-5, self.error_, 0.5)
         fixed = (None, None) if self.rho_ is None else (self.lam_, cutoff_from_rho(self.rho_))
-        flags = _flagged.find_flags(A, 0.0, seed=self._seed())
-        return _flagged.RowMender(flags, Mender(A, bounds, *fixed), settings, flags.scorer.against(A), mend_all=True)
+        return _flagged.RowMender(Mender(A, bounds, *fixed), settings)
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
