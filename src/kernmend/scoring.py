@@ -122,6 +122,17 @@ def draw_line(scores: Array) -> Line:
     return Line(middle, spread, threshold, split.gain)
 
 
+def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
+    """Return the flags of that share of the highest scores, and a threshold between them and the others."""
+    count = round(share * scores.size)
+    descending = np.argsort(-scores, kind="stable")
+    flags = np.zeros(scores.size, dtype=bool)
+    flags[descending[:count]] = True
+    if not count:
+        return flags, float("inf")
+    return flags, float(scores[descending[[count - 1, min(count, scores.size - 1)]]].mean())
+
+
 def _candidates(X: Array) -> Iterator[tuple[Scorer, Array]]:
     """Yield every score that says how wrong a row is; the default one where none does (constant rows, tiny n)."""
     median = median_squared_distance(X) or 1.0

@@ -10,7 +10,7 @@ from kernmend._typing import Array
 from kernmend.calibration import Mender, Settings, calibrate
 from kernmend.completion import fill_missing
 from kernmend.kernels import Kernel
-from kernmend.scoring import Line, ReferenceScorer, Scorer, choose_scorer
+from kernmend.scoring import Line, ReferenceScorer, Scorer, choose_scorer, flag_share
 
 MIN_GOOD_ROWS = 5  # fewer say nothing about a surface
 
@@ -32,12 +32,7 @@ def find_flags(X: Array, contamination: float | None, *, seed: int) -> Flags:
     z = line.standardise(scorer.leave_one_out(X))
     if contamination is None:
         return Flags(z, z > line.threshold, line.threshold, line, scorer)
-    outliers = np.zeros(z.size, dtype=bool)
-    count = round(contamination * z.size)
-    descending = np.argsort(-z, kind="stable")
-    outliers[descending[:count]] = True
-    edge = z[descending[[max(count - 1, 0), min(count, z.size - 1)]]]
-    threshold = float(edge.mean()) if count else float("inf")
+    outliers, threshold = flag_share(z, contamination)
     return Flags(z, outliers, threshold, line, scorer)
 
 

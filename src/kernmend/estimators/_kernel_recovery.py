@@ -1,35 +1,26 @@
 """The estimator that most users call."""
 
-import logging
-import warnings
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kernmend import completion, tuning
-from kernmend._progress import progress_bar
 from kernmend._typing import Array
 from kernmend.calibration import Mender, Settings
 from kernmend.errors import KernelError
-from kernmend.estimators import _flagged, _joint, _summary
+from kernmend.estimators import _flagged, _joint
+from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
-from kernmend.estimators._validation import check_infinite
 from kernmend.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.scoring import flag_share
 from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
 
-logger = logging.getLogger("kernmend")
-
-MOVED = 1e-2  # of a sample's length in the kernel space: with repair="all", one that moved farther counts as an outlier
 WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
 MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
 
 
-class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class KernelRecovery(Recovery):
     """Find the rows that are grossly wrong and mend them, for data that lies on a curved surface.
 
     By default (`repair="flagged"`) the rows are scored against each other, those that do not fit are flagged, and each
@@ -193,14 +184,6 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._tell()
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Mend `X` and return the result. Parameters as in `fit`."""
-        return self.fit(X, y, **fit_params).recovered_
-
-    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Mend `X` and return -1 for the rows that count as corrupted, +1 for the others."""
-        return np.where(self.fit(X, y, **fit_params).outliers_, -1, 1)
-
     def transform(self, X: Any) -> Any:
         """Mend rows, seen or new, against those that `fit` found good.
 
@@ -231,11 +214,6 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             X = self._validate(X, reset=False).astype(np.float64, copy=False)
             return np.where(self._rows.flag(self._rows.fill(X)), -1, 1)
         return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
-
-    def summary(self) -> str:
-        """Return in plain words what was found, how clear it was, and what was chosen."""
-        check_is_fitted(self)
-        return _summary.summary(self)
 
     # --- repair="flagged" ---------------------------------------------------------------------------------------------
 
@@ -281,7 +259,7 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return X with missing entries filled in, by the Schatten path over all rows."""
         if not np.isnan(X).any():
             return X
-        with progress_bar("filling in", 500) if self.verbose else nullcontext() as callback:
+        with self._progress("filling in", 500) as callback:
             return completion.complete(X, callback=callback).A
 
     def _kernels(self, good: Array) -> list[Kernel]:
@@ -312,7 +290,7 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         problem = _joint.Problem.of(X, self.kernel_)
         bounds = resolve_bounds(self.bounds, X)
         common: dict[str, Any] = {"error": self.error_, "init": self.init, "bounds": bounds, "tol": self.tol}
-        with progress_bar("mending", self.max_iter) if self.verbose else nullcontext() as callback:
+        with self._progress("mending", self.max_iter) as callback:
             common |= {"max_iter": self.max_iter, "callback": callback}
             if schatten:
                 weights = {"entries": 1.0, "rows": np.sqrt(X.shape[1]), "kernel": 0.0}
@@ -327,25 +305,13 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                     problem, rho=rho, lam=lam, solver=self.solver, seed=self._seed(), **grams, **common
                 )
         self.lam_, self.rho_ = lam, rho
-        self.recovered_ = result.A.astype(X.dtype, copy=False)
-        self.history_ = result.history
-        self.objective_, self.n_iter_ = result.objective, result.n_iter
-        self.stop_reason_, self.rank_ = result.stop_reason, result.rank
+        self._keep(result, X.dtype)
         self.outlier_scores_ = problem.error("kernel").residuals(result.A) / problem.length
-        self.threshold_ = MOVED
-        self.outliers_ = self._moved(self.outlier_scores_)
+        self.outliers_, self.threshold_ = self.outlier_scores_ > MOVED, MOVED
+        if not isinstance(self.contamination, str):
+            self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
         self._rows = self._joint_rows(result.A.astype(np.float64, copy=False), bounds)
         self._mark_entries(X)
-
-    def _moved(self, scores: Array) -> Any:
-        if not isinstance(self.contamination, str):
-            descending = np.sort(scores)[::-1]
-            count = round(self.contamination * scores.size)
-            self.threshold_ = float(descending[min(count, scores.size - 1)])
-            flags = np.zeros(scores.size, dtype=bool)
-            flags[np.argsort(-scores, kind="stable")[:count]] = True
-            return flags
-        return scores > self.threshold_
 
     def _joint_rows(self, A: Array, bounds: Any) -> _flagged.RowMender:
         """Return what mends new rows: the recovered ones are the reference, and every new row may move."""
@@ -354,14 +320,6 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return _flagged.RowMender(Mender(A, bounds, *fixed), settings)
 
     # --- both ---------------------------------------------------------------------------------------------------------
-
-    def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite=False, reset=reset, **options)
-        names = getattr(self, "feature_names_in_", None)
-        check_infinite(X, names)
-        if np.isnan(X).any():
-            completion.check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
-        return np.asarray(X)
 
     def _one_kernel(self, X: Array, width: float = 1.0) -> Kernel:
         if isinstance(self.kernel, Kernel):
@@ -377,34 +335,6 @@ class KernelRecovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             change = np.abs(np.nan_to_num(self.recovered_ - X))
             tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(self.recovered_) / X.shape[1]))
             self.entry_outliers_ = change > tolerance
-
-    def _seed(self) -> int:
-        if self.random_state is None:
-            return 0
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _tell(self) -> None:
-        logger.info("%s", _summary.one_line(self))
-        if self.stop_reason_ == "max_iter":
-            warnings.warn(
-                f"the objective was still falling after max_iter={self.max_iter} iterations: raise max_iter, or tol "
-                f"(now {self.tol:g}) if the result is good enough",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        elif self.stop_reason_ == "interrupted":
-            warnings.warn(
-                f"interrupted: the result is what {self.n_iter_} of {self.max_iter} iterations gave", stacklevel=3
-            )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "recovered_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _number(value: Any) -> float | None:

@@ -1,25 +1,34 @@
 """Checks that name what is wrong, where, and what to do; done once, in the estimators."""
 
 import numbers
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
 
+Names: TypeAlias = "np.ndarray[Any, Any] | None"
 
-def check_infinite(X: Array, names: "np.ndarray[Any, Any] | None") -> None:
+
+def check_infinite(X: Array, names: Names) -> None:
     """Raise ValueError that names the first infinite entry and counts the rest; NaN is allowed, it means missing."""
-    bad = np.isinf(X)
+    _refuse("inf", np.isinf(X), names, "Put NaN where a value is missing, a number elsewhere")
+
+
+def check_no_missing(X: Array, names: Names) -> None:
+    """Raise ValueError that names the first missing entry and counts the rest."""
+    _refuse("NaN", np.isnan(X), names, "Fill in what is missing first: KernelRecovery().fit_transform(X) does it")
+
+
+def _refuse(what: str, bad: NDArray[np.bool_], names: Names, advice: str) -> None:
     if not bad.any():
         return
     row, column = (int(index) for index in np.argwhere(bad)[0])
     where = f"column {column}" if names is None else f"column {names[column]!r}"
     others = int(bad.sum()) - 1
     more = f", and {others} more such entries" if others else ""
-    raise ValueError(
-        f"X contains inf: row {row} has it in {where}{more}. Put NaN where a value is missing, a number elsewhere"
-    )
+    raise ValueError(f"X contains {what}: row {row} has it in {where}{more}. {advice}")
 
 
 def check_positive(name: str, value: object) -> float:

@@ -1,7 +1,15 @@
 """Solvers: pure functions from an objective and a start to a `SolverResult`. No solver sees an estimator."""
 
-from kernmend.solvers._result import IterationRecord, SolverResult, StopReason
+from kernmend.solvers._result import Callback, IterationRecord, SolverResult, StopReason
 from kernmend.solvers.alternating import solve_alternating, solve_parallel
 from kernmend.solvers.reduced import solve_reduced
 
-__all__ = ["IterationRecord", "SolverResult", "StopReason", "solve_alternating", "solve_parallel", "solve_reduced"]
+__all__ = [
+    "Callback",
+    "IterationRecord",
+    "SolverResult",
+    "StopReason",
+    "solve_alternating",
+    "solve_parallel",
+    "solve_reduced",
+]

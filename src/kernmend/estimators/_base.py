@@ -1,0 +1,97 @@
+"""What all estimators share: the checks of their input, the calls that need only `fit`, the last word after a fit."""
+
+import logging
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernmend._progress import progress_bar
+from kernmend._typing import Array
+from kernmend.completion import check_missing
+from kernmend.estimators import _summary
+from kernmend.estimators._validation import check_infinite, check_no_missing
+from kernmend.solvers import Callback, SolverResult
+
+logger = logging.getLogger("kernmend")
+
+MOVED = 1e-2  # of a sample's length: one that moved farther counts as an outlier, where all may move
+
+
+class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Base of the estimators. A subclass sets `recovered_`, `outlier_scores_`, `outliers_` and calls `_keep`, `_tell`.
+
+    It has the parameters `max_iter`, `tol`, `verbose`, and `random_state` if it needs `_seed`.
+    """
+
+    _allow_nan = True
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Mend `X` and return the result. Parameters as in `fit`."""
+        return self.fit(X, y, **fit_params).recovered_
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Mend `X` and return -1 for the rows that count as corrupted, +1 for the others."""
+        return np.where(self.fit(X, y, **fit_params).outliers_, -1, 1)
+
+    def summary(self) -> str:
+        """Return in plain words what was found, how clear it was, and what was chosen."""
+        check_is_fitted(self)
+        return _summary.summary(self)
+
+    def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
+        """Return X as a float array; ValueError that says where it has what it may not have."""
+        options = {"dtype": [np.float64, np.float32], **options}
+        X = validate_data(self, X, ensure_all_finite=False, reset=reset, **options)
+        names = getattr(self, "feature_names_in_", None)
+        check_infinite(X, names)
+        if not self._allow_nan:
+            check_no_missing(X, names)
+        elif np.isnan(X).any():
+            check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
+        return np.asarray(X)
+
+    def _progress(self, description: str, total: int) -> AbstractContextManager[Callback | None]:
+        """Return a context that gives a callback for the solver: a progress bar if `verbose`, else None."""
+        return progress_bar(description, total) if self.verbose else nullcontext()
+
+    def _keep(self, result: SolverResult, dtype: Any) -> None:
+        """Store what a solver found."""
+        self.recovered_ = result.A.astype(dtype, copy=False)
+        self.history_ = result.history
+        self.objective_, self.n_iter_ = result.objective, result.n_iter
+        self.stop_reason_, self.rank_ = result.stop_reason, result.rank
+
+    def _seed(self) -> int:
+        if self.random_state is None:
+            return 0
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _tell(self) -> None:
+        """Log the result in one line; warn where the solver did not finish."""
+        logger.info("%s", _summary.one_line(self))
+        if self.stop_reason_ == "max_iter":
+            warnings.warn(
+                f"not converged after max_iter={self.max_iter} iterations: raise max_iter, or tol "
+                f"(now {self.tol:g}) if the result is good enough",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif self.stop_reason_ == "interrupted":
+            warnings.warn(
+                f"interrupted: the result is what {self.n_iter_} of {self.max_iter} iterations gave", stacklevel=3
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "recovered_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = self._allow_nan
+        return tags
