@@ -7,17 +7,18 @@ import numpy as np
 import scipy
 import sklearn
 
-from benchmarks import circle, default, entries, evaluation, imports, solvers
+from benchmarks import circle, default, detectors, entries, evaluation, imports, solvers
 
 BENCHMARKS = {
     "default": default.run,
+    "detectors": detectors.run,
     "entries": entries.run,
     "circle": circle.run,
     "solvers": solvers.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
 }
-LONG = ("entries",)  # half an hour: only when named
+LONG = ("entries", "detectors")  # half an hour: only when named
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def images() -> None:
     )
     print("| data | corruption | untouched | default | bounds='data' | oracle | F1 | clean data flagged | seconds |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for case in _cases():
+    for case in image_cases():
         clean = [float(KernelRecovery().fit(case.load(seed)).outliers_.mean()) for seed in SEEDS]
         for kind in ("noise", "occlusion"):
             table = np.array([_one_image_set(case, kind, seed) for seed in SEEDS])
@@ -51,7 +51,7 @@ def images() -> None:
             )
 
 
-def _cases() -> Iterator[Case]:
+def image_cases() -> Iterator[Case]:
     yield Case("MNIST, 400 digits", lambda seed: load_mnist(400, random_state=seed), 28)
     folder = os.environ.get("KERNMEND_DATA")
     if folder is None or not Path(folder, "coil20_32.npz").exists():
@@ -70,13 +70,16 @@ def _cases() -> Iterator[Case]:
     yield Case("COIL-20, objects 1-5, as they are", lambda seed: pixels[labels <= 5].astype(np.float64), 32)
 
 
-def _one_image_set(case: Case, kind: str, seed: int) -> list[float]:
+def corrupt(case: Case, kind: str, seed: int) -> tuple[np.ndarray, Corrupted]:
+    """Return the clean images, and with a tenth of them corrupted."""
     truth = case.load(seed)
-    X, bad = (
-        gaussian_noise(truth, random_state=seed + 100)
-        if kind == "noise"
-        else occlusion(truth, (case.side, case.side), random_state=seed + 100)
-    )
+    if kind == "noise":
+        return truth, gaussian_noise(truth, random_state=seed + 100)
+    return truth, occlusion(truth, (case.side, case.side), random_state=seed + 100)
+
+
+def _one_image_set(case: Case, kind: str, seed: int) -> list[float]:
+    truth, (X, bad) = corrupt(case, kind, seed)
     start = time.perf_counter()
     est = KernelRecovery().fit(X)
     seconds = time.perf_counter() - start

@@ -10,7 +10,8 @@ from reference import random_rotation
 from sklearn.datasets import make_blobs, make_moons
 
 from kernmend.kernels import RBF
-from kernmend.scoring import GUARD, MIN_GAIN, SUBSET, TOP_SHARE, Scorer, choose_scorer, draw_line
+from kernmend.scoring import SUBSET, TOP_SHARE, Scorer, _Spectrum, choose_scorer
+from kernmend.separation import GUARD, MIN_GAIN, draw_line
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -118,8 +119,8 @@ def test_standardised_scores_do_not_depend_on_units_or_axes(change, d):
         "rotate": X @ random_rotation(2, d),
         "permute": X[order],
     }[change]
-    scorer, line = choose_scorer(X)
-    changed_scorer, changed_line = choose_scorer(other)
+    scorer, line, _ = choose_scorer(X)
+    changed_scorer, changed_line, _ = choose_scorer(other)
     assert changed_scorer.kind == scorer.kind
     z = line.standardise(scorer.leave_one_out(X))
     changed = changed_line.standardise(changed_scorer.leave_one_out(other))
@@ -131,7 +132,7 @@ def test_standardised_scores_do_not_depend_on_units_or_axes(change, d):
 
 def test_zero_is_typical_and_minus_one_the_sixteenth_percentile():
     X = corrupted(1)
-    scorer, line = choose_scorer(X)
+    scorer, line, _ = choose_scorer(X)
     z = line.standardise(scorer.leave_one_out(X))
     assert np.median(z) == pytest.approx(0.0, abs=1e-9)
     assert np.percentile(z, 15.87) == pytest.approx(-1.0, abs=1e-9)
@@ -170,7 +171,7 @@ DISTANCE = {
 
 
 def flag(X):
-    scorer, line = choose_scorer(X)
+    scorer, line, _ = choose_scorer(X)
     z = line.standardise(scorer.leave_one_out(X))
     assert np.isfinite(z).all()
     return z > line.threshold
@@ -220,7 +221,7 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_odd_data_gives_numbers(name):
     X = ODD[name](np.random.default_rng(0))
-    scorer, line = choose_scorer(X)
+    scorer, line, _ = choose_scorer(X)
     z = line.standardise(scorer.leave_one_out(X))
     assert np.isfinite(z).all()
     assert not np.isnan(line.threshold)
@@ -233,8 +234,8 @@ def test_more_rows_than_the_subset():
     rng = np.random.default_rng(0)
     X = circle(SUBSET + 50, rng)
     X[:40] = 0.3 * rng.uniform(-1.0, 1.0, (40, 2))
-    scorer, line = choose_scorer(X, seed=1)
-    again, same = choose_scorer(X, seed=1)
+    scorer, line, _ = choose_scorer(X, seed=1)
+    again, same, _ = choose_scorer(X, seed=1)
     assert (scorer, line) == (again, same)
     flagged = line.standardise(scorer.leave_one_out(X)) > line.threshold
     assert flagged[:40].mean() > 0.9
@@ -270,3 +271,60 @@ def test_the_line_does_not_depend_on_the_units_of_the_score(seed, factor):
     assert scaled.threshold == pytest.approx(plain.threshold, rel=1e-6)
     assert scaled.gain == pytest.approx(plain.gain, rel=1e-6)
     assert plain.threshold >= GUARD
+
+
+# --- planting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["span", "rows", "entries"])
+def test_a_row_put_in_the_place_of_another_is_scored_without_it(kind):
+    X, planted, eps = rows(4, d=20), rows(5, n=3, d=20), 1e-2
+    kernel, places = RBF(0.03), np.array([2, 7, 2])
+    got = _Spectrum.of(kernel, X).scores_in_place(planted, places, kind, eps)
+    centre = np.median(X, axis=0)
+    for i, (row, place) in enumerate(zip(planted, places, strict=True)):
+        changed = X.copy()
+        changed[place] = row
+        if kind == "span":
+            expected = brute_span(kernel, changed, eps, place)
+        else:
+            expected = summarised((row - brute_prediction(kernel, changed, eps, place, centre)) ** 2, kind)
+        assert got[i] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("n", [60, 300])
+def test_the_edge_of_a_cloud_that_fills_its_space_is_rare_not_wrong(n, d):
+    flagged = 0
+    for seed in range(40, 50):
+        X = np.random.default_rng(seed).standard_normal((n, d))
+        flagged += (choose_scorer(X).line.standardise(choose_scorer(X).scores) > choose_scorer(X).line.threshold).sum()
+    assert flagged <= 0.002 * 10 * n
+
+
+def test_far_rows_of_such_a_cloud_are_still_found():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 2))
+    X[:10] = rng.choice([-1.0, 1.0], (10, 2)) * rng.uniform(15.0, 25.0, (10, 2))
+    choice = choose_scorer(X)
+    flags = choice.line.standardise(choice.scores) > choice.line.threshold
+    assert flags[:10].all()
+    assert flags[10:].sum() <= 4
+
+
+def test_rows_along_a_line_leave_freedom_to_a_narrower_kernel():
+    rng = np.random.default_rng(0)
+    X = np.outer(np.sort(rng.uniform(-1.0, 1.0, 400)), [1.0, 2.0, -1.0])
+    X[::40] += 0.5 * rng.standard_normal((10, 3))
+    choice = choose_scorer(X)
+    flags = choice.line.standardise(choice.scores) > choice.line.threshold
+    assert flags[::40].sum() >= 9
+    assert flags.sum() <= 12
+
+
+def test_scores_that_differ_by_rounding_only_rank_nothing():
+    X = np.repeat(rows(6, n=5, d=3), 20, axis=0)
+    choice = choose_scorer(X)
+    assert choice.line.at_rounding
+    assert np.abs(choice.line.standardise(choice.scores)).max() < 0.01
+    assert not choose_scorer(corrupted(2)).line.at_rounding

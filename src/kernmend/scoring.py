@@ -1,53 +1,43 @@
-"""Which rows do not fit the others: leave-one-out residuals in a kernel space, and where to draw the line.
+"""Which rows do not fit the others: leave-one-out residuals in a kernel space.
 
 Every score comes from P = (K + eps I)^-1, K the Gram matrix of the rows:
 - "span": r_i = 1 / P_ii - eps, the regularised squared distance of phi(x_i) from the span of the *other* samples;
 - "rows": the mean square of e_i = (P X)_i / P_ii, the difference of x_i from its prediction by kernel ridge regression
   on the others;
 - "entries": the mean of the largest twentieth of the squares of e_i: a few entries that are far off.
+
+Which kernel, ridge and kind is decided by how the scores separate (`separation.py`) and by planting: what the rows that
+stand apart differ by from their nearest neighbours is added to other rows. If those do not stand apart then, the
+rows were rare (the edge of a cloud that fills its space), not wrong.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from kernmend._typing import Array
-from kernmend.kernels import RBF, median_squared_distance
+from kernmend.kernels import RBF, median_squared_distance, squared_distances
+from kernmend.separation import Line, Split, draw_line, hard_split
 from kernmend.spectral import eigenpairs
 
 ScoreKind = Literal["span", "rows", "entries"]
 
 WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
+NARROWER = (30.0, 100.0, 300.0, 1e3, 1e4)  # only where none of those leaves any freedom: rows along a line
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # eps
 MIN_FREEDOM = 0.1  # of the leverages' median: below, the fit is so smooth that a score says how dense, not how wrong
 MIN_FEATURES = 16  # for scores of entries
 TOP_SHARE = 0.05  # of the entries
-MIN_GAIN = 20.0  # of log-likelihood by a second group of rows; clean sets reach 19, seldom 30, corrupted ones 26 to 700
-FEW_ROWS_GAIN = 12.0, 0.06  # the same for few rows, which cannot say so much: this much, and this much more for each
-SMALL_GROUP = 8  # rows: too few to fit a distribution to
-GUARD = 1.5  # spreads: nothing closer to the bulk is ever flagged
 SUBSET = 800  # rows on which the score is chosen
-
-
-@dataclass(frozen=True)
-class Line:
-    """Where the bulk of the scores ends: log-scores above `middle + threshold * spread` belong to the second group.
-
-    `gain` is the log-likelihood that the second group adds: the evidence that there is one.
-    """
-
-    middle: float
-    spread: float
-    threshold: float
-    gain: float
-
-    def standardise(self, scores: Array) -> Array:
-        """Return robust z: 0 is typical, -1 the 16th percentile of the bulk."""
-        z: Array = (_log(scores) - self.middle) / self.spread
-        return z
+PLANTED = 200  # rows
+SHARE_OF_GAIN = 0.3  # of the clearest score's: what another must separate to be chosen for finding planted rows better
+MIN_DETECTION = (
+    0.8  # AUC of planted rows by the best score; clouds that fill their space reach 0.75, surfaces 0.85 to 1
+)
 
 
 @dataclass(frozen=True)
@@ -60,8 +50,7 @@ class Scorer:
 
     def leave_one_out(self, X: Array) -> Array:
         """Return the score of each row of `X` against the others."""
-        s, U = eigenpairs(self.kernel.gram(X))
-        return _scores(s, U, X, (self.kind,), self.eps)[self.kind]
+        return _Spectrum.of(self.kernel, X).scores((self.kind,), self.eps)[self.kind]
 
     def against(self, L: Array) -> "ReferenceScorer":
         """Return what scores new rows against the rows of `L`."""
@@ -91,82 +80,158 @@ class ReferenceScorer:
         return _summary(np.square(X - self.centre - k @ self.coefficients), self.scorer.kind)
 
 
-def choose_scorer(X: Array, *, seed: int = 0) -> tuple[Scorer, Line]:
-    """Return the score whose distribution splits most clearly in two on the rows of `X`, and where it splits.
+class Choice(NamedTuple):
+    """The score that was chosen, where it splits, and the scores of all rows."""
+
+    scorer: Scorer
+    line: Line
+    scores: Array
+
+
+def choose_scorer(X: Array, *, seed: int = 0) -> Choice:
+    """Return the score that tells wrong rows from the others best.
 
     Tried are five widths of the Gaussian kernel and five ridges; one eigendecomposition serves all ridges of a width.
+    The score whose distribution splits most clearly in two says which rows may be wrong. With few features, where a
+    row's nearest neighbour shows what is wrong with it, the score that finds planted rows best takes its place.
     """
-    if X.shape[0] > SUBSET:
-        X = X[np.random.default_rng(seed).choice(X.shape[0], SUBSET, replace=False)]
-    best: tuple[float, Scorer, Array] | None = None
-    for scorer, scores in _candidates(X):
-        gain = _hard_split(scores).gain
-        if best is None or gain > best[0]:
-            best = gain, scorer, scores
-    assert best is not None
-    return best[1], draw_line(best[2])
+    subset = X if X.shape[0] <= SUBSET else X[np.random.default_rng(seed).choice(X.shape[0], SUBSET, replace=False)]
+    candidates = list(_candidates(subset))
+    best = max(candidates, key=lambda candidate: candidate.split.gain)
+    line = draw_line(best.scores)
+    flags = line.standardise(best.scores) > line.threshold
+    if flags.any() and not flags.all():
+        first = best
+        best, detected = _replant(subset, flags, first, candidates, seed)
+        if not detected:
+            line = replace(line, threshold=float("inf"), gain=0.0)
+        elif best is not first:
+            line = draw_line(best.scores, evidence=line.gain)
+    if X.shape[0] == subset.shape[0]:
+        return Choice(best.scorer, line, best.scores)
+    scores = best.scorer.leave_one_out(X)
+    if np.isfinite(line.threshold):
+        line = draw_line(scores, evidence=line.gain)
+    return Choice(best.scorer, line, scores)
 
 
-def needed_gain(n: int) -> float:
-    """Return how much evidence for a second group `n` rows must give."""
-    return min(MIN_GAIN, FEW_ROWS_GAIN[0] + FEW_ROWS_GAIN[1] * n)
+def _replant(
+    X: Array, flags: NDArray[np.bool_], first: "_Candidate", candidates: "list[_Candidate]", seed: int
+) -> "tuple[_Candidate, bool]":
+    """Return the score that finds planted rows best, and whether any score finds them."""
+    rng = np.random.default_rng(seed)
+    by_score = np.argsort(first.scores, kind="stable")  # so that the order of the rows does not matter
+    good, flagged = by_score[~flags[by_score]], by_score[flags[by_score]]
+    nearest = good[squared_distances(X[flagged], X[good]).argmin(axis=1)]
+    wrong = (X[flagged] - X[nearest])[rng.integers(0, flagged.size, PLANTED)]
+    rows = good[rng.integers(0, good.size, PLANTED)]
+
+    def detection(candidate: _Candidate, planted: Array) -> float:
+        return _auc(candidate.scores_in_place(planted, rows), candidate.scores[good])
+
+    if X.shape[1] < MIN_FEATURES:
+        clear = [c for c in candidates if c.split.gain >= SHARE_OF_GAIN * first.split.gain]
+        weaker = X[rows] + rng.uniform(size=(PLANTED, 1)) * wrong
+        first = max(clear, key=lambda candidate: detection(candidate, weaker))
+    return first, max(detection(candidate, X[rows] + wrong) for candidate in candidates) >= MIN_DETECTION
 
 
-def draw_line(scores: Array) -> Line:
-    """Return where the second group begins: where it becomes likelier than the bulk, or nowhere if there is none."""
-    middle, spread = _bulk(_log(scores))
-    split = _hard_split(scores)
-    threshold = float("inf")
-    if split.gain >= needed_gain(scores.size):
-        threshold = max(split.cut if split.above < SMALL_GROUP else _soft_threshold(scores), GUARD)
-    return Line(middle, spread, threshold, split.gain)
+def _auc(high: Array, low: Array) -> float:
+    """Return the chance that one of `high` is above one of `low`."""
+    ranks = rankdata(np.concatenate([high, low]))[: high.size]
+    return float((ranks.sum() - high.size * (high.size + 1) / 2) / (high.size * low.size))
 
 
-def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
-    """Return the flags of that share of the highest scores, and a threshold between them and the others."""
-    count = round(share * scores.size)
-    descending = np.argsort(-scores, kind="stable")
-    flags = np.zeros(scores.size, dtype=bool)
-    flags[descending[:count]] = True
-    if not count:
-        return flags, float("inf")
-    return flags, float(scores[descending[[count - 1, min(count, scores.size - 1)]]].mean())
+# --- the candidates ---------------------------------------------------------------------------------------------------
 
 
-def _candidates(X: Array) -> Iterator[tuple[Scorer, Array]]:
+@dataclass(frozen=True)
+class _Spectrum:
+    """All scores of the rows X under one kernel, from one eigendecomposition of their Gram matrix."""
+
+    kernel: RBF
+    X: Array
+    s: Array
+    U: Array
+
+    @classmethod
+    def of(cls, kernel: RBF, X: Array) -> "_Spectrum":
+        s, U = eigenpairs(kernel.gram(X))
+        return cls(kernel, X, np.maximum(s, 0.0), U)
+
+    def scores(self, kinds: tuple[ScoreKind, ...], eps: float) -> dict[ScoreKind, Array]:
+        """Return the scores of each row against the others."""
+        weight = 1.0 / (self.s + eps)
+        diagonal = np.square(self.U) @ weight
+        out: dict[ScoreKind, Array] = {}
+        if "span" in kinds:
+            out["span"] = np.maximum(1.0 / diagonal - eps, 0.0)
+        if len(kinds) > len(out):
+            e = (self.U * weight) @ (self.U.T @ (self.X - np.median(self.X, axis=0)))
+            e2 = np.square(e / diagonal[:, np.newaxis], out=e)
+            out |= {kind: _summary(e2, kind) for kind in kinds if kind != "span"}
+        return out
+
+    def scores_in_place(self, Y: Array, rows: NDArray[np.intp], kind: ScoreKind, eps: float) -> Array:
+        """Return the score of each row of `Y` against all rows but the one in whose place it stands.
+
+        Without row i the inverse is P - p p' / P_ii, p the i-th column of P: row i of that is 0.
+        """
+        weight = 1.0 / (self.s + eps)
+        k = self.kernel.gram(Y, self.X)
+        kP = ((k @ self.U) * weight) @ self.U.T
+        at_row = kP[np.arange(rows.size), rows] / np.sqrt((np.square(self.U) @ weight)[rows])
+        if kind == "span":
+            r: Array = np.maximum(1.0 - np.einsum("ij,ij->i", kP, k) + np.square(at_row), 0.0)
+            return r
+        centre = np.median(self.X, axis=0)
+        PX = (self.U[rows] * weight) @ (self.U.T @ (self.X - centre))
+        share = at_row / np.sqrt((np.square(self.U) @ weight)[rows])
+        return _summary(np.square(Y - centre - kP @ (self.X - centre) + share[:, np.newaxis] * PX), kind)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    scorer: Scorer
+    spectrum: _Spectrum
+    scores: Array
+    split: Split
+
+    def scores_in_place(self, Y: Array, rows: NDArray[np.intp]) -> Array:
+        return self.spectrum.scores_in_place(Y, rows, self.scorer.kind, self.scorer.eps)
+
+
+def _candidates(X: Array) -> Iterator[_Candidate]:
     """Yield every score that says how wrong a row is; the default one where none does (constant rows, tiny n)."""
     median = median_squared_distance(X) or 1.0
-    many = X.shape[1] >= MIN_FEATURES
     found = False
-    for width in WIDTHS:
-        kernel = RBF(width / median)
-        s, U = eigenpairs(kernel.gram(X))
-        for eps in RIDGES:
-            span = _scores(s, U, X, ("span",), eps)["span"]
-            if np.median(span / (span + eps)) < MIN_FREEDOM:
-                continue
+    for width in (*WIDTHS, *NARROWER):
+        if found and width in NARROWER:
+            break
+        for candidate in _of_kernel(RBF(width / median), X, residuals=X.shape[1] >= MIN_FEATURES and width <= 1.0):
             found = True
-            if eps < 0.05:
-                yield Scorer("span", kernel, eps), span
-            if many and width <= 1.0 and eps >= 1e-3:
-                for kind, scores in _scores(s, U, X, ("rows", "entries"), eps).items():
-                    yield Scorer(kind, kernel, eps), scores
+            yield candidate
     if not found:
         scorer = Scorer("span", RBF(1.0 / median), 1e-3)
-        yield scorer, scorer.leave_one_out(X)
+        yield _candidate(scorer, _Spectrum.of(scorer.kernel, X))
 
 
-def _scores(s: Array, U: Array, X: Array, kinds: tuple[ScoreKind, ...], eps: float) -> dict[ScoreKind, Array]:
-    weight = 1.0 / (np.maximum(s, 0.0) + eps)
-    diagonal = np.square(U) @ weight
-    out: dict[ScoreKind, Array] = {}
-    if "span" in kinds:
-        out["span"] = np.maximum(1.0 / diagonal - eps, 0.0)
-    if len(kinds) > len(out):
-        e = (U * weight) @ (U.T @ (X - np.median(X, axis=0)))
-        e2 = np.square(e / diagonal[:, np.newaxis], out=e)
-        out |= {kind: _summary(e2, kind) for kind in kinds if kind != "span"}
-    return out
+def _of_kernel(kernel: RBF, X: Array, *, residuals: bool) -> Iterator[_Candidate]:
+    spectrum = _Spectrum.of(kernel, X)
+    for eps in RIDGES:
+        span = spectrum.scores(("span",), eps)["span"]
+        if np.median(span / (span + eps)) < MIN_FREEDOM:
+            continue
+        if eps < 0.05:
+            yield _candidate(Scorer("span", kernel, eps), spectrum, span)
+        if residuals and eps >= 1e-3:
+            for kind, scores in spectrum.scores(("rows", "entries"), eps).items():
+                yield _candidate(Scorer(kind, kernel, eps), spectrum, scores)
+
+
+def _candidate(scorer: Scorer, spectrum: _Spectrum, scores: Array | None = None) -> _Candidate:
+    scores = spectrum.scores((scorer.kind,), scorer.eps)[scorer.kind] if scores is None else scores
+    return _Candidate(scorer, spectrum, scores, hard_split(scores))
 
 
 def _summary(squares: Array, kind: ScoreKind) -> Array:
@@ -176,92 +241,3 @@ def _summary(squares: Array, kind: ScoreKind) -> Array:
     top = max(1, int(TOP_SHARE * squares.shape[1]))
     largest: Array = np.partition(squares, -top, axis=1)[:, -top:].mean(axis=1)
     return largest
-
-
-# --- one group or two -------------------------------------------------------------------------------------------------
-
-
-def _log(scores: Array) -> Array:
-    out: Array = np.log(np.maximum(scores, np.finfo(np.float64).tiny))
-    return out
-
-
-def _bulk(log_scores: Array) -> tuple[float, float]:
-    """Return the median and the spread of the lower half, which outliers do not touch."""
-    middle, low = np.percentile(log_scores, [50.0, 15.87])
-    return float(middle), max(float(middle - low), 1e-9 * max(1.0, abs(float(middle))))
-
-
-def _upper_half(scores: Array) -> Array:
-    """Return the sorted standardised log-scores above the median."""
-    log_scores = _log(scores)
-    middle, spread = _bulk(log_scores)
-    z = np.sort((log_scores - middle) / spread)
-    return z[z > 0]
-
-
-def _half_normal(v: Array, sigma: float | Array) -> Array:
-    out: Array = np.log(np.sqrt(2.0 / np.pi) / sigma) - 0.5 * np.square(v / sigma)
-    return out
-
-
-class _Split(NamedTuple):
-    gain: float
-    cut: float
-    above: int
-
-
-def _hard_split(scores: Array) -> _Split:
-    """Return the split of the upper half, half-normal below and uniform above, that gains most log-likelihood."""
-    v = _upper_half(scores)
-    n = v.size
-    if n < 4:
-        return _Split(0.0, float("inf"), 0)
-    below = np.arange(1, n)
-    above = n - below
-    cut = 0.5 * (v[:-1] + v[1:])
-    sigma2 = np.cumsum(np.square(v))[:-1] / below
-    width = np.maximum(v[-1] - cut, 1e-12) * (1.0 + 1.0 / above)
-    split = (
-        below * (0.5 * np.log(2.0 / (np.pi * np.maximum(sigma2, 1e-300))) - 0.5 + np.log(below / n))
-        + above * (np.log(above / n) - np.log(width))
-    )  # fmt: skip
-    whole = float(_half_normal(v, np.sqrt(np.mean(np.square(v)))).sum())
-    allowed = cut > GUARD + 0.5
-    if not allowed.any():
-        return _Split(0.0, float("inf"), 0)
-    best = int(np.argmax(np.where(allowed, split, -np.inf)))
-    return _Split(float(split[best]) - whole, float(cut[best]), int(above[best]))
-
-
-def _soft_threshold(scores: Array) -> float:
-    """Return z where a normal second group becomes likelier than the half-normal bulk, by EM from several starts."""
-    v = _upper_half(scores)
-    best = (-np.inf, 0.0)
-    for start in (50, 60, 70, 80, 85, 90, 94, 97):
-        likelihood, threshold = _em(v, (v > np.percentile(v, start)).astype(np.float64))
-        best = max(best, (likelihood, threshold))
-    return best[1]
-
-
-def _em(v: Array, member: NDArray[np.float64], rounds: int = 40) -> tuple[float, float]:
-    grid = np.linspace(0.0, float(v[-1]), 2000)
-    for _ in range(rounds):
-        share = float(np.clip(member.mean(), 1e-4, 0.9))
-        sigma = max(float(np.sqrt(((1 - member) * v * v).sum() / max(float((1 - member).sum()), 1e-9))), 1e-6)
-        weight = max(float(member.sum()), 1e-9)
-        mean = float((member * v).sum()) / weight
-        width = max(float(np.sqrt((member * (v - mean) ** 2).sum() / weight)), 0.3 * sigma)
-
-        def densities(
-            z: Array, share: float = share, sigma: float = sigma, mean: float = mean, width: float = width
-        ) -> tuple[Array, Array]:
-            second = np.log(share / (width * np.sqrt(2 * np.pi))) - 0.5 * np.square((z - mean) / width)
-            return np.log(1 - share) + _half_normal(z, sigma), second
-
-        bulk, second = densities(v)
-        total = np.logaddexp(bulk, second)
-        member = np.exp(second - total)
-    bulk, second = densities(grid)
-    last = np.flatnonzero(bulk >= second)
-    return float(total.sum()), float(grid[last[-1]]) if last.size else 0.0

@@ -10,7 +10,8 @@ from kernmend._typing import Array
 from kernmend.calibration import Mender, Settings, calibrate
 from kernmend.completion import fill_missing
 from kernmend.kernels import Kernel
-from kernmend.scoring import Line, ReferenceScorer, Scorer, choose_scorer, flag_share
+from kernmend.scoring import ReferenceScorer, Scorer, choose_scorer
+from kernmend.separation import Line, flag_share
 
 MIN_GOOD_ROWS = 5  # fewer say nothing about a surface
 
@@ -28,8 +29,8 @@ class Flags:
 
 def find_flags(X: Array, contamination: float | None, *, seed: int) -> Flags:
     """Score the rows against each other; flag the second group, or the given share of the highest scores."""
-    scorer, line = choose_scorer(X, seed=seed)
-    z = line.standardise(scorer.leave_one_out(X))
+    scorer, line, scores = choose_scorer(X, seed=seed)
+    z = line.standardise(scores)
     if contamination is None:
         return Flags(z, z > line.threshold, line.threshold, line, scorer)
     outliers, threshold = flag_share(z, contamination)

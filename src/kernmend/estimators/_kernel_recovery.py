@@ -13,7 +13,7 @@ from kernmend.estimators import _flagged, _joint
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
 from kernmend.kernels import RBF, Kernel, Linear, Polynomial
-from kernmend.scoring import flag_share
+from kernmend.separation import flag_share
 from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
 
 WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
@@ -252,7 +252,7 @@ class KernelRecovery(Recovery):
         self.rho_: float | None = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
         self.n_iter_, self.stop_reason_ = self.objective_.size - 1, "converged" if converged else "max_iter"
         self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
-        self.separation_ = flags.line.gain
+        self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
         self._mark_entries(X)
 
     def _complete(self, X: Array) -> Array:

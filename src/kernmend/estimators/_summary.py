@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kernmend.scoring import needed_gain
+from kernmend.separation import needed_gain
 
 FEW_ROWS = 50
 MANY_FLAGGED = 0.4
@@ -44,6 +44,8 @@ def _separation(est: Any) -> str:
 
 def _warnings(est: Any, n: int, flagged: int) -> list[str]:
     out = []
+    if getattr(est, "at_rounding_", False):
+        out.append("The rows agree with each other to rounding error: the order of their scores says nothing.")
     if n < FEW_ROWS:
         out.append(f"Caution: {n} rows are too few to tell a rare row from a wrong one.")
     if flagged > MANY_FLAGGED * n:
