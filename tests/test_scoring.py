@@ -326,5 +326,5 @@ def test_scores_that_differ_by_rounding_only_rank_nothing():
     X = np.repeat(rows(6, n=5, d=3), 20, axis=0)
     choice = choose_scorer(X)
     assert choice.line.at_rounding
-    assert np.abs(choice.line.standardise(choice.scores)).max() < 0.01
+    assert np.abs(choice.line.standardise(choice.scores)).max() < 0.1
     assert not choose_scorer(corrupted(2)).line.at_rounding

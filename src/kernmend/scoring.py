@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from kernmend._typing import Array
 from kernmend.kernels import RBF, median_squared_distance, squared_distances
@@ -33,11 +32,9 @@ MIN_FREEDOM = 0.1  # of the leverages' median: below, the fit is so smooth that 
 MIN_FEATURES = 16  # for scores of entries
 TOP_SHARE = 0.05  # of the entries
 SUBSET = 800  # rows on which the score is chosen
-PLANTED = 200  # rows
+PLANTED, PLACES = 200, 30  # rows in all, rows for each flagged one
 SHARE_OF_GAIN = 0.3  # of the clearest score's: what another must separate to be chosen for finding planted rows better
-MIN_DETECTION = (
-    0.8  # AUC of planted rows by the best score; clouds that fill their space reach 0.75, surfaces 0.85 to 1
-)
+WRONG, CLEARLY_WRONG = 0.75, 0.8  # share of the good rows below a planted one: for a single row, for all; rare ones 0.6
 
 
 @dataclass(frozen=True)
@@ -99,47 +96,74 @@ def choose_scorer(X: Array, *, seed: int = 0) -> Choice:
     candidates = list(_candidates(subset))
     best = max(candidates, key=lambda candidate: candidate.split.gain)
     line = draw_line(best.scores)
-    flags = line.standardise(best.scores) > line.threshold
-    if flags.any() and not flags.all():
-        first = best
-        best, detected = _replant(subset, flags, first, candidates, seed)
-        if not detected:
-            line = replace(line, threshold=float("inf"), gain=0.0)
-        elif best is not first:
-            line = draw_line(best.scores, evidence=line.gain)
-    if X.shape[0] == subset.shape[0]:
+    if np.isfinite(line.threshold) and X.shape[1] < MIN_FEATURES:
+        best = _best_at_planted(subset, best, line, candidates, np.random.default_rng(seed))
+        line = _above_rare(subset, best, draw_line(best.scores, evidence=line.gain), candidates)
+    if subset is X:
         return Choice(best.scorer, line, best.scores)
     scores = best.scorer.leave_one_out(X)
-    if np.isfinite(line.threshold):
-        line = draw_line(scores, evidence=line.gain)
-    return Choice(best.scorer, line, scores)
+    return Choice(best.scorer, line.moved_to(scores), scores)
 
 
-def _replant(
-    X: Array, flags: NDArray[np.bool_], first: "_Candidate", candidates: "list[_Candidate]", seed: int
-) -> "tuple[_Candidate, bool]":
-    """Return the score that finds planted rows best, and whether any score finds them."""
-    rng = np.random.default_rng(seed)
-    by_score = np.argsort(first.scores, kind="stable")  # so that the order of the rows does not matter
-    good, flagged = by_score[~flags[by_score]], by_score[flags[by_score]]
-    nearest = good[squared_distances(X[flagged], X[good]).argmin(axis=1)]
-    wrong = (X[flagged] - X[nearest])[rng.integers(0, flagged.size, PLANTED)]
-    rows = good[rng.integers(0, good.size, PLANTED)]
-
-    def detection(candidate: _Candidate, planted: Array) -> float:
-        return _auc(candidate.scores_in_place(planted, rows), candidate.scores[good])
-
-    if X.shape[1] < MIN_FEATURES:
-        clear = [c for c in candidates if c.split.gain >= SHARE_OF_GAIN * first.split.gain]
-        weaker = X[rows] + rng.uniform(size=(PLANTED, 1)) * wrong
-        first = max(clear, key=lambda candidate: detection(candidate, weaker))
-    return first, max(detection(candidate, X[rows] + wrong) for candidate in candidates) >= MIN_DETECTION
+# --- planting ---------------------------------------------------------------------------------------------------------
 
 
-def _auc(high: Array, low: Array) -> float:
-    """Return the chance that one of `high` is above one of `low`."""
-    ranks = rankdata(np.concatenate([high, low]))[: high.size]
-    return float((ranks.sum() - high.size * (high.size + 1) / 2) / (high.size * low.size))
+@dataclass(frozen=True)
+class _Suspects:
+    """The flagged rows, worst first, what each differs by from the nearest good row, and the good rows, best first.
+
+    Both are ordered by score, so that the order of the data does not matter.
+    """
+
+    flagged: NDArray[np.intp]
+    wrong: Array
+    good: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, X: Array, scores: Array, flags: NDArray[np.bool_]) -> "_Suspects":
+        order = np.argsort(scores, kind="stable")
+        good, flagged = order[~flags[order]], order[flags[order]][::-1]
+        nearest = good[squared_distances(X[flagged], X[good]).argmin(axis=1)]
+        return cls(flagged, X[flagged] - X[nearest], good)
+
+
+def _best_at_planted(
+    X: Array, first: "_Candidate", line: Line, candidates: "list[_Candidate]", rng: np.random.Generator
+) -> "_Candidate":
+    """Return the score that finds what is wrong with the flagged rows, weakened at random, on other rows best."""
+    flags = line.standardise(first.scores) > line.threshold
+    if not flags.any() or flags.all():
+        return first
+    suspects = _Suspects.of(X, first.scores, flags)
+    rows = suspects.good[rng.integers(0, suspects.good.size, PLANTED)]
+    wrong = suspects.wrong[rng.integers(0, suspects.flagged.size, PLANTED)]
+    planted = X[rows] + rng.uniform(size=(PLANTED, 1)) * wrong
+    clear = [c for c in candidates if c.split.gain >= SHARE_OF_GAIN * first.split.gain]
+    return max(clear, key=lambda c: c.detection(planted, rows, suspects.good).mean())
+
+
+def _above_rare(X: Array, best: "_Candidate", line: Line, candidates: "list[_Candidate]") -> Line:
+    """Return the line, raised over rows that are rare, not wrong: what they differ by is not found on other rows.
+
+    It is raised to where most of the rows above are wrong; if they are not found well enough even so, to infinity.
+    """
+    z = line.standardise(best.scores)
+    flags = z > line.threshold
+    if not flags.any() or flags.all():
+        return line
+    suspects = _Suspects.of(X, best.scores, flags)
+    each = suspects.good[np.linspace(0, suspects.good.size - 1, PLACES).astype(np.intp)]
+    rows = np.tile(each, suspects.flagged.size)
+    planted = X[rows] + np.repeat(suspects.wrong, PLACES, axis=0)
+    found = [c.detection(planted, rows, suspects.good).reshape(-1, PLACES).mean(axis=1) for c in candidates]
+    detection = max(found, key=np.mean)
+    balance = np.cumsum(np.where(detection >= WRONG, 1, -1))
+    count = balance.size - int(balance[::-1].argmax())
+    if balance.max() <= 0 or detection[:count].mean() < CLEARLY_WRONG:
+        return replace(line, threshold=float("inf"), gain=0.0)
+    if count == suspects.flagged.size:
+        return line
+    return replace(line, threshold=float(z[suspects.flagged[count - 1 : count + 1]].mean()))
 
 
 # --- the candidates ---------------------------------------------------------------------------------------------------
@@ -197,8 +221,11 @@ class _Candidate:
     scores: Array
     split: Split
 
-    def scores_in_place(self, Y: Array, rows: NDArray[np.intp]) -> Array:
-        return self.spectrum.scores_in_place(Y, rows, self.scorer.kind, self.scorer.eps)
+    def detection(self, Y: Array, rows: NDArray[np.intp], good: NDArray[np.intp]) -> Array:
+        """Return the share of the good rows whose score is below that of each row of `Y`, in the place of another."""
+        scores = self.spectrum.scores_in_place(Y, rows, self.scorer.kind, self.scorer.eps)
+        below: Array = np.searchsorted(np.sort(self.scores[good]), scores) / good.size
+        return below
 
 
 def _candidates(X: Array) -> Iterator[_Candidate]:

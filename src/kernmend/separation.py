@@ -36,6 +36,11 @@ class Line:
         z: Array = (_log(scores) - self.middle) / self.spread
         return z
 
+    def moved_to(self, scores: Array) -> "Line":
+        """Return the line with the same threshold for other scores of the same kind."""
+        middle, spread = _bulk(_log(scores))
+        return Line(middle, spread, self.threshold, self.gain)
+
     @property
     def at_rounding(self) -> bool:
         """Whether typical scores are all but equal, so that their order says nothing."""
