@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernmend.calibration import CUTOFFS, FORCES, ROUGH, Mender, Settings, calibrate
+from kernmend.calibration import CUTOFFS, FORCES, ROUGH_ROWS, Mender, Settings, calibrate
 from kernmend.corruption import gaussian_noise
 from kernmend.datasets import make_cubic_surface
 from kernmend.kernels import RBF, Linear, Polynomial, median_squared_distance
@@ -110,7 +110,7 @@ def test_the_chosen_settings_mend_better_than_the_first_ones(seed):
     choices = kernels(good)
     settings, share = calibrate(good, wrong, kernels=choices)
     mender = Mender(good)
-    rough = Settings(choices[2], ROUGH[2], ROUGH[0], ROUGH[1])
+    rough = Settings(choices[2], *ROUGH_ROWS)
     before, first, chosen = (snr(truth, A) for A in (wrong, mender.mend(wrong, rough), mender.mend(wrong, settings)))
     assert chosen > before + 5.0
     assert chosen > first - 0.3

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.errors import EntryError, ErrorModel, KernelError, RowError
-from kernmend.kernels import Kernel, median_squared_distance
+from kernmend.kernels import Kernel, median_squared_distance, squared_distances
 from kernmend.solvers.reference import Reference, mend_rows
 from kernmend.spectral import eigenpairs
 
@@ -26,11 +26,14 @@ FORCES = {
     "entries": (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0),
 }  # lam, as a share of the force that no pull exceeds (for entries, of that spread over all of them)
 REFITS = (0.0, 0.3, 0.6, 1.0)
-ROUGH = "rows", 0.1, 1e-4  # error model, force and cut-off of the first mending: it must move the rows
+ROUGH_ROWS = 1e-4, "rows", 0.1  # cut-off, error model and force of the first mending: it must move the rows
+ROUGH_ENTRIES = 1e-6, "entries", 1.0, 0.3  # the same where that makes the rows look right, with the refit
+LOOKS_RIGHT = 0.3  # suspicion above that of good rows; wrong rows mended entry by entry have 0.5 to 1, wrong entries 0
 HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40
 MAX_REFERENCE = 1200  # good rows that calibration works with
 SEARCH_ITERATIONS = 25
+START_BOUND = 3.0  # typical differences of an entry
 SMOOTHING = {"kernel": 1e-3, "rows": 1e-3, "entries": 1e-2}  # mu, as a share of a typical difference
 
 
@@ -93,6 +96,20 @@ class Mender:
             return RowError(X, mu * self.scale)
         return EntryError(X, mu * self.scale / np.sqrt(X.shape[1]))
 
+    def start(self, X: Array, error: str) -> Array:
+        """Return where the mending of rows without missing entries begins: near good rows, for none pulls from afar.
+
+        That is the nearest good row. Where only entries are wrong it is the row itself, each entry within a bound of
+        the nearest good row; differences count up to this bound only.
+        """
+        if error != "entries":
+            nearest: Array = self.L[squared_distances(X, self.L).argmin(axis=1)]
+            return nearest
+        bound = START_BOUND * self.scale / np.sqrt(X.shape[1])
+        distance = np.stack([np.square(np.minimum(np.abs(self.L - x), bound)).sum(axis=1) for x in X])
+        nearest = self.L[distance.argmin(axis=1)]
+        return np.clip(X, nearest - bound, nearest + bound)
+
     def mend(self, X: Array, settings: Settings, *, max_iter: int = 100) -> Array:
         """Return the rows of `X`, mended one by one."""
         return self.mend_with_history(X, settings, max_iter=max_iter)[0]
@@ -110,7 +127,7 @@ class Mender:
         """Do the same from another start, with some entries held; give also the objective and if it converged."""
         reference, lam = self.reference(settings), self.lam(settings)
         budget: dict[str, Any] = {"scale": 0.1 * self.scale, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
-        start = X if start is None else start
+        start = self.start(X, settings.error) if start is None else start
         A, totals, converged = mend_rows(reference, start, self.error(settings, X), lam, free=free, **budget)
         if settings.error == "entries" and settings.refit > 0:
             missing = np.isnan(X)
@@ -158,19 +175,36 @@ def calibrate(
         {error: FORCES[error] if lam is None else (1.0,) for error in errors},
     )
     donors = flagged[rng.permutation(flagged.shape[0])[: held.size]]
-    settings = Settings(grid.kernels[len(grid.kernels) // 2], ROUGH[2], ROUGH[0], ROUGH[1])
     suspect = None if suspicion is None else suspicion(mender.L)
+    settings = _rough(mender, donors, good[held], grid, suspect)
     share = 1.0
     for first in (True, False):
         # What entries lose to being wrong is theirs alone: a refit leaves nothing planted on the others.
-        rough = replace(settings, refit=REFITS[-1]) if settings.error == "entries" else settings
-        residuals = donors - mender.mend(donors, rough, max_iter=SEARCH_ITERATIONS)
+        if settings.error == "entries":
+            settings = replace(settings, refit=settings.refit or REFITS[-1])
+        residuals = donors - mender.mend(donors, settings, max_iter=SEARCH_ITERATIONS)
         planted = good[held] + residuals[np.arange(held.size) % donors.shape[0]]
         cost = _Cost(mender, good[held], planted, suspect)
         start = grid.middle() if first else grid.nearest(settings)
         settings = grid.climb(start, cost)
         share = cost.share(settings)
     return settings, share
+
+
+def _rough(
+    mender: Mender, donors: Array, good: Array, grid: "_Grid", suspect: Callable[[Array], Array] | None
+) -> Settings:
+    """Return how to mend for the first time: entry by entry where a few changed entries make the rows look right."""
+    kernel = grid.middle().kernel
+    rows, entries = Settings(kernel, *ROUGH_ROWS), Settings(kernel, *ROUGH_ENTRIES)
+    if "entries" not in grid.forces or suspect is None:
+        return rows
+    A = mender.mend(donors, entries, max_iter=SEARCH_ITERATIONS)
+    return entries if _level(suspect(A)) - _level(suspect(good)) < LOOKS_RIGHT else rows
+
+
+def _level(suspicion: Array) -> float:
+    return float(np.clip(suspicion, 0.0, 1.0).mean())
 
 
 @dataclass
@@ -193,6 +227,7 @@ class _Cost:
         if settings not in self.known:
             A = self.mender.mend(self.planted, settings, max_iter=SEARCH_ITERATIONS)
             planted = float(np.sum(np.square(self.planted - self.truth)))
+            planted = min(planted, self.truth.shape[0] * self.mender.scale**2)  # as far as any other good row
             share = float(np.sum(np.square(A - self.truth))) / max(planted, 1e-300)
             self.known[settings] = share, max(self._suspicion(A) - self._natural, 0.0)
         return self.known[settings]
@@ -203,7 +238,7 @@ class _Cost:
         return self._suspicion(self.truth)
 
     def _suspicion(self, A: Array) -> float:
-        return 0.0 if self.suspect is None else float(np.clip(self.suspect(A), 0.0, 1.0).mean())
+        return 0.0 if self.suspect is None else _level(self.suspect(A))
 
 
 @dataclass(frozen=True)

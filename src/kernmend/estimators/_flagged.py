@@ -83,6 +83,8 @@ class RowMender:
         wrong = self.flag(out)
         rows = wrong | missing.any(axis=1)
         if rows.any():
+            if self.judge is not None and wrong.any():
+                out[wrong] = self.mender.start(out[wrong], self.settings.error)
             out[rows] = self.mender.mend_with_history(
                 X[rows].astype(np.float64),
                 self.settings,

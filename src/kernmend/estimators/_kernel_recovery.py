@@ -242,7 +242,11 @@ class KernelRecovery(Recovery):
         if bad.any() and good is not filled:
             observed = X[bad].astype(np.float64, copy=False)
             mended, totals, converged = mender.mend_with_history(
-                observed, settings, start=filled[bad], max_iter=self.max_iter, tol=self.tol
+                observed,
+                settings,
+                start=mender.start(filled[bad], settings.error),
+                max_iter=self.max_iter,
+                tol=self.tol,
             )
             self.objective_ = np.array(totals)
         self.recovered_ = np.where(np.isnan(X), filled, X).astype(X.dtype, copy=False)
