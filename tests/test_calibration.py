@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from kernmend.calibration import CUTOFFS, FORCES, ROUGH_ROWS, Mender, Settings, calibrate
+from kernmend.calibration import CUTOFFS, FORCES, ROUGH_ROWS, Evidence, calibrate
 from kernmend.corruption import gaussian_noise
 from kernmend.datasets import make_cubic_surface
 from kernmend.kernels import RBF, Linear, Polynomial, median_squared_distance
+from kernmend.mending import Mender, Settings
 from kernmend.metrics import snr
 
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -85,7 +86,7 @@ def test_mended_rows_stay_in_bounds(error):
 @pytest.mark.parametrize("error", ["rows", "entries", "kernel"])
 def test_one_choice_is_no_search(error):
     good, wrong, _ = surface(0)
-    settings, share = calibrate(good, wrong, kernels=[RBF(0.05)], errors=[error], lam=0.01, cutoff=1e-3)
+    settings, share, _ = calibrate(Evidence(good, wrong, 0.01, 1e-3), kernels=[RBF(0.05)], errors=[error])
     assert (settings.kernel, settings.error) == (RBF(0.05), error)
     assert np.isfinite(share)
     mender = Mender(good, None, 0.01, 1e-3)
@@ -95,12 +96,12 @@ def test_one_choice_is_no_search(error):
 def test_what_is_given_is_kept_and_the_rest_comes_from_the_grid():
     good, wrong, _ = surface(0)
     choices = kernels(good)
-    settings, share = calibrate(good, wrong, kernels=choices)
+    settings, share, _ = calibrate(Evidence(good, wrong), kernels=choices)
     assert settings.kernel in choices
     assert settings.cutoff in CUTOFFS
     assert settings.force in FORCES[settings.error]
     assert 0 < share < 0.5
-    only = calibrate(good, wrong, kernels=choices[:2], errors=["entries"])[0]
+    only = calibrate(Evidence(good, wrong), kernels=choices[:2], errors=["entries"])[0]
     assert only.error == "entries"
 
 
@@ -108,7 +109,7 @@ def test_what_is_given_is_kept_and_the_rest_comes_from_the_grid():
 def test_the_chosen_settings_mend_better_than_the_first_ones(seed):
     good, wrong, truth = surface(seed)
     choices = kernels(good)
-    settings, share = calibrate(good, wrong, kernels=choices)
+    settings, share, _ = calibrate(Evidence(good, wrong), kernels=choices)
     mender = Mender(good)
     rough = Settings(choices[2], *ROUGH_ROWS)
     before, first, chosen = (snr(truth, A) for A in (wrong, mender.mend(wrong, rough), mender.mend(wrong, settings)))
@@ -121,14 +122,14 @@ def test_the_chosen_settings_mend_better_than_the_first_ones(seed):
 
 def test_the_same_seed_gives_the_same_settings():
     good, wrong, _ = surface(3)
-    first, second = (calibrate(good, wrong, kernels=kernels(good)[1:4], seed=7) for _ in range(2))
+    first, second = (calibrate(Evidence(good, wrong), kernels=kernels(good)[1:4], seed=7) for _ in range(2))
     assert first == second
 
 
 def test_the_data_is_left_alone():
     good, wrong, _ = surface(3)
     copies = good.copy(), wrong.copy()
-    calibrate(good, wrong, kernels=kernels(good)[:2])
+    calibrate(Evidence(good, wrong), kernels=kernels(good)[:2])
     np.testing.assert_array_equal(good, copies[0])
     np.testing.assert_array_equal(wrong, copies[1])
 
@@ -141,7 +142,7 @@ def test_suspicion_is_heard():
         seen.append(len(L))
         return inverse_distance(L)
 
-    settings, share = calibrate(good, wrong, kernels=kernels(good), suspicion=suspicion)
+    settings, share, _ = calibrate(Evidence(good, wrong, suspicion=suspicion), kernels=kernels(good))
     assert seen == [len(good) - 27]  # the held-out fifth is not in the reference
     assert np.isfinite(share)
     assert settings.error in ("rows", "entries")
@@ -153,7 +154,7 @@ def test_suspicion_is_heard():
 def test_few_good_rows(n, d, wrong):
     rng = np.random.default_rng(n)
     good, flagged = rng.standard_normal((n, d)), 5.0 * rng.standard_normal((wrong, d))
-    settings, share = calibrate(good, flagged, kernels=kernels(good))
+    settings, share, _ = calibrate(Evidence(good, flagged), kernels=kernels(good))
     assert np.isfinite(share)
     assert np.isfinite(Mender(good).mend(flagged, settings)).all()
 
@@ -161,13 +162,29 @@ def test_few_good_rows(n, d, wrong):
 def test_flagged_rows_that_are_no_different():
     """Nothing to plant: no division by zero, some settings all the same."""
     good = np.random.default_rng(0).standard_normal((30, 3))
-    settings, share = calibrate(good, good[:3], kernels=kernels(good))
+    settings, share, _ = calibrate(Evidence(good, good[:3]), kernels=kernels(good))
     assert np.isfinite(share)
     assert settings.kernel in kernels(good)
 
 
 def test_equal_good_rows():
     good = np.ones((20, 3))
-    settings, share = calibrate(good, np.zeros((2, 3)), kernels=[RBF(1.0)])
+    settings, share, _ = calibrate(Evidence(good, np.zeros((2, 3))), kernels=[RBF(1.0)])
     assert np.isfinite(share)
     assert np.isfinite(Mender(good).mend(np.zeros((2, 3)), settings)).all()
+
+
+def test_ctrl_c_keeps_the_best_settings_so_far():
+    good, wrong, _ = surface(0)
+    seen = []
+
+    def callback(tried, left):
+        seen.append((tried, left))
+        if tried == 5:
+            raise KeyboardInterrupt
+
+    settings, share, interrupted = calibrate(Evidence(good, wrong), kernels=kernels(good), callback=callback)
+    assert interrupted
+    assert 1 <= len(seen) <= 30
+    assert share == pytest.approx(min(left for _, left in seen))
+    assert settings.kernel in kernels(good)

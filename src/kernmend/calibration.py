@@ -8,16 +8,13 @@ rough mending are themselves rough, so this is done twice.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.errors import EntryError, ErrorModel, KernelError, RowError
-from kernmend.kernels import Kernel, median_squared_distance, squared_distances
-from kernmend.solvers.reference import Reference, mend_rows
-from kernmend.spectral import eigenpairs
+from kernmend.kernels import Kernel
+from kernmend.mending import Mender, Settings
 
 CUTOFFS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)  # share of the trace of the Gram matrix
 FORCES = {
@@ -33,174 +30,113 @@ HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40
 MAX_REFERENCE = 1200  # good rows that calibration works with
 SEARCH_ITERATIONS = 25
-START_BOUND = 3.0  # typical differences of an entry
-SMOOTHING = {"kernel": 1e-3, "rows": 1e-3, "entries": 1e-2}  # mu, as a share of a typical difference
+
+Suspicion: TypeAlias = Callable[[Array], Array]
+"""How wrong each row looks, 1 at the flagging threshold."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to mend a row: kernel, eigenvalue cut-off as a share of the trace, error model, force lam as a share.
+class Evidence:
+    """What calibration knows: the good rows, the flagged ones, and what the user gave.
 
-    With the error model "entries" and `refit` > 0, entries that changed by more than this share of a typical difference
-    are then taken for wrong and filled in anew, as if they were missing, and all others return to what they were.
+    `suspicion`, made from good rows, says how wrong a row looks: what still looks wrong when mended counts against the
+    settings, which decides where the original place of a row cannot be known. `lam` and `cutoff` are the numbers
+    themselves, where they are given.
     """
 
-    kernel: Kernel
-    cutoff: float
-    error: str
-    force: float
-    refit: float = 0.0
-
-
-@dataclass
-class Mender:
-    """Mends rows against the good rows `L`; keeps one eigendecomposition for each kernel it has met."""
-
-    L: Array
+    good: Array
+    flagged: Array
+    lam: float | None = None
+    cutoff: float | None = None
     bounds: tuple[Array, Array] | None = None
-    fixed_lam: float | None = None
-    fixed_cutoff: float | None = None
-    _spectra: dict[Kernel, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+    suspicion: Callable[[Array], Suspicion] | None = None
 
-    def __post_init__(self) -> None:
-        self.scale = float(np.sqrt(median_squared_distance(self.L))) or 1.0
-
-    def reference(self, settings: Settings) -> Reference:
-        """Return the span that the good rows keep under these settings."""
-        s, U = self._spectrum(settings.kernel)
-        return Reference.from_eigenpairs(settings.kernel, self.L, s, U, self.cutoff(settings))
-
-    def cutoff(self, settings: Settings) -> float:
-        """Return the eigenvalue cut-off itself."""
-        if self.fixed_cutoff is not None:
-            return self.fixed_cutoff
-        return settings.cutoff * float(self._spectrum(settings.kernel)[0].sum())
-
-    def lam(self, settings: Settings) -> float:
-        """Return the weight of the error term that the force stands for."""
-        if self.fixed_lam is not None:
-            return self.fixed_lam
-        if settings.error == "kernel":
-            return settings.force
-        shift = np.full_like(self.L[:1], 1e-3 * self.scale / np.sqrt(self.L.shape[1]))
-        rows = self.L[:: self.L.shape[0] // 64 + 1]
-        length = float(np.sqrt(np.median(settings.kernel.distances(rows + shift, rows)[0]))) / (1e-3 * self.scale)
-        return settings.force * length / (np.sqrt(self.L.shape[1]) if settings.error == "entries" else 1.0)
-
-    def error(self, settings: Settings, X: Array) -> ErrorModel:
-        """Return the error model of rows to mend."""
-        mu = SMOOTHING[settings.error]
-        if settings.error == "kernel":
-            return KernelError(settings.kernel, X, mu * float(np.sqrt(np.mean(settings.kernel.diag(self.L)))))
-        if settings.error == "rows":
-            return RowError(X, mu * self.scale)
-        return EntryError(X, mu * self.scale / np.sqrt(X.shape[1]))
-
-    def start(self, X: Array, error: str) -> Array:
-        """Return where the mending of rows without missing entries begins: near good rows, for none pulls from afar.
-
-        That is the nearest good row. Where only entries are wrong it is the row itself, each entry within a bound of
-        the nearest good row; differences count up to this bound only.
-        """
-        if error != "entries":
-            nearest: Array = self.L[squared_distances(X, self.L).argmin(axis=1)]
-            return nearest
-        bound = START_BOUND * self.scale / np.sqrt(X.shape[1])
-        distance = np.stack([np.square(np.minimum(np.abs(self.L - x), bound)).sum(axis=1) for x in X])
-        nearest = self.L[distance.argmin(axis=1)]
-        return np.clip(X, nearest - bound, nearest + bound)
-
-    def mend(self, X: Array, settings: Settings, *, max_iter: int = 100) -> Array:
-        """Return the rows of `X`, mended one by one."""
-        return self.mend_with_history(X, settings, max_iter=max_iter)[0]
-
-    def mend_with_history(
-        self,
-        X: Array,
-        settings: Settings,
-        *,
-        start: Array | None = None,
-        free: NDArray[np.bool_] | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-    ) -> tuple[Array, list[float], bool]:
-        """Do the same from another start, with some entries held; give also the objective and if it converged."""
-        reference, lam = self.reference(settings), self.lam(settings)
-        budget: dict[str, Any] = {"scale": 0.1 * self.scale, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
-        start = self.start(X, settings.error) if start is None else start
-        A, totals, converged = mend_rows(reference, start, self.error(settings, X), lam, free=free, **budget)
-        if settings.error == "entries" and settings.refit > 0:
-            missing = np.isnan(X)
-            wrong = missing | (np.abs(A - X) > settings.refit * self.scale / np.sqrt(X.shape[1]))
-            if free is not None:
-                wrong &= free
-            unknown = np.where(wrong, np.nan, X)
-            begin = np.where(wrong, A, start)
-            A = mend_rows(reference, begin, self.error(settings, unknown), lam, free=wrong, **budget)[0]
-        return A, totals, converged
-
-    def _spectrum(self, kernel: Kernel) -> tuple[Array, Array]:
-        if kernel not in self._spectra:
-            self._spectra[kernel] = eigenpairs(kernel.gram(self.L))
-        return self._spectra[kernel]
+    def hold_out(self, seed: int) -> "Planting":
+        """Return a random part of the good rows, ready to be corrupted, with the others as reference."""
+        rng = np.random.default_rng(seed)
+        n = self.good.shape[0]
+        order = rng.permutation(n)
+        held = order[: max(1, min(MAX_PLANTED, int(HELD_OUT * n)))]
+        L = self.good[order[held.size : held.size + MAX_REFERENCE]]
+        donors = self.flagged[rng.permutation(self.flagged.shape[0])[: held.size]]
+        suspect = None if self.suspicion is None else self.suspicion(L)
+        return Planting(Mender(L, self.bounds, self.lam, self.cutoff), self.good[held], donors, suspect)
 
 
-def calibrate(
-    good: Array,
-    flagged: Array,
-    *,
-    kernels: Sequence[Kernel],
-    errors: Sequence[str] = ("rows", "entries"),
-    lam: float | None = None,
-    cutoff: float | None = None,
-    bounds: tuple[Array, Array] | None = None,
-    suspicion: Callable[[Array], Callable[[Array], Array]] | None = None,
-    seed: int = 0,
-) -> tuple[Settings, float]:
-    """Return the settings that bring re-corrupted good rows back best, and their squared error over the planted one.
+@dataclass(frozen=True)
+class Planting:
+    """Good rows that were held out, and flagged rows whose errors are planted on them."""
 
-    `kernels` are in order of width: the search climbs from the middle one to its neighbours. One choice is no search.
-    `suspicion`, made from the good rows, says how wrong a row looks, 1 at the flagging threshold: what still looks
-    wrong when mended counts against the settings, which decides where the original place of a row cannot be known.
-    `lam` and `cutoff` are the numbers themselves, where they are given.
-    """
-    rng = np.random.default_rng(seed)
-    n = good.shape[0]
-    order = rng.permutation(n)
-    held = order[: max(1, min(MAX_PLANTED, int(HELD_OUT * n)))]
-    mender = Mender(good[order[held.size : held.size + MAX_REFERENCE]], bounds, lam, cutoff)
-    grid = _Grid(
-        tuple(kernels),
-        CUTOFFS if cutoff is None else (CUTOFFS[1],),
-        {error: FORCES[error] if lam is None else (1.0,) for error in errors},
-    )
-    donors = flagged[rng.permutation(flagged.shape[0])[: held.size]]
-    suspect = None if suspicion is None else suspicion(mender.L)
-    settings = _rough(mender, donors, good[held], grid, suspect)
-    share = 1.0
-    for first in (True, False):
+    mender: Mender
+    held: Array
+    donors: Array
+    suspect: Suspicion | None
+
+    def cost(self, settings: Settings) -> "Cost":
+        """Plant what these settings take off the flagged rows; return the cost of any settings."""
         # What entries lose to being wrong is theirs alone: a refit leaves nothing planted on the others.
         if settings.error == "entries":
             settings = replace(settings, refit=settings.refit or REFITS[-1])
-        residuals = donors - mender.mend(donors, settings, max_iter=SEARCH_ITERATIONS)
-        planted = good[held] + residuals[np.arange(held.size) % donors.shape[0]]
-        cost = _Cost(mender, good[held], planted, suspect)
-        start = grid.middle() if first else grid.nearest(settings)
-        settings = grid.climb(start, cost)
-        share = cost.share(settings)
-    return settings, share
+        residuals = self.donors - self.mender.mend(self.donors, settings, max_iter=SEARCH_ITERATIONS)
+        planted = self.held + residuals[np.arange(self.held.shape[0]) % self.donors.shape[0]]
+        return Cost(self.mender, self.held, planted, self.suspect)
+
+    def rough(self, kernel: Kernel, *, entries: bool) -> Settings:
+        """Return how to mend for the first time: entry by entry where a few changed entries make rows look right."""
+        by_rows, by_entries = Settings(kernel, *ROUGH_ROWS), Settings(kernel, *ROUGH_ENTRIES)
+        if not entries or self.suspect is None:
+            return by_rows
+        A = self.mender.mend(self.donors, by_entries, max_iter=SEARCH_ITERATIONS)
+        looks_right = _level(self.suspect(A)) - _level(self.suspect(self.held)) < LOOKS_RIGHT
+        return by_entries if looks_right else by_rows
 
 
-def _rough(
-    mender: Mender, donors: Array, good: Array, grid: "_Grid", suspect: Callable[[Array], Array] | None
-) -> Settings:
-    """Return how to mend for the first time: entry by entry where a few changed entries make the rows look right."""
-    kernel = grid.middle().kernel
-    rows, entries = Settings(kernel, *ROUGH_ROWS), Settings(kernel, *ROUGH_ENTRIES)
-    if "entries" not in grid.forces or suspect is None:
-        return rows
-    A = mender.mend(donors, entries, max_iter=SEARCH_ITERATIONS)
-    return entries if _level(suspect(A)) - _level(suspect(good)) < LOOKS_RIGHT else rows
+class Calibration(NamedTuple):
+    """The settings, the share of planted squared error that they leave, and whether Ctrl-C ended the search."""
+
+    settings: Settings
+    share: float
+    interrupted: bool
+
+
+def calibrate(
+    evidence: Evidence,
+    *,
+    kernels: Sequence[Kernel],
+    errors: Sequence[str] = ("rows", "entries"),
+    seed: int = 0,
+    callback: Callable[[int, float], None] | None = None,
+) -> Calibration:
+    """Return the settings that bring re-corrupted good rows back best.
+
+    `kernels` are in order of width: the search climbs from the middle one to its neighbours. One choice is no search.
+    `callback` gets the number of settings tried so far and what the latest leaves. Ctrl-C ends the search, not the fit.
+    """
+    grid = Grid(
+        tuple(kernels),
+        CUTOFFS if evidence.cutoff is None else (CUTOFFS[1],),
+        {error: FORCES[error] if evidence.lam is None else (1.0,) for error in errors},
+    )
+    planting = evidence.hold_out(seed)
+    settings = planting.rough(grid.middle().kernel, entries="entries" in grid.forces)
+    tried = 0
+
+    def told(settings: Settings) -> float:
+        nonlocal tried
+        tried += settings not in cost.known
+        value = cost(settings)
+        if callback is not None:
+            callback(tried, value)
+        return value
+
+    for start in (grid.middle(), None):
+        cost = planting.cost(settings)
+        try:
+            settings = grid.climb(start or grid.nearest(settings), told)
+        except KeyboardInterrupt:
+            best = min(cost.known, key=cost, default=grid.middle())
+            return Calibration(best, cost.share(best) if best in cost.known else 1.0, True)
+    return Calibration(settings, cost.share(settings), False)
 
 
 def _level(suspicion: Array) -> float:
@@ -208,7 +144,7 @@ def _level(suspicion: Array) -> float:
 
 
 @dataclass
-class _Cost:
+class Cost:
     """What is left of the corruption that was planted, once mended; each settings once."""
 
     mender: Mender
@@ -218,9 +154,11 @@ class _Cost:
     known: dict[Settings, tuple[float, float]] = field(default_factory=dict)
 
     def __call__(self, settings: Settings) -> float:
+        """Return the share of the planted error that stays, plus how suspicious the rows still look."""
         return sum(self._parts(settings))
 
     def share(self, settings: Settings) -> float:
+        """Return the share of the planted squared error that stays."""
         return self._parts(settings)[0]
 
     def _parts(self, settings: Settings) -> tuple[float, float]:
@@ -242,7 +180,7 @@ class _Cost:
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """The settings to choose from, each a place on three ordered axes for each error model."""
 
     kernels: tuple[Kernel, ...]
@@ -250,12 +188,14 @@ class _Grid:
     forces: dict[str, tuple[float, ...]]
 
     def middle(self) -> Settings:
+        """Return the settings in the middle of each axis, with the first error model."""
         error, forces = next(iter(self.forces.items()))
         return Settings(
             self.kernels[len(self.kernels) // 2], self.cutoffs[len(self.cutoffs) // 2], error, forces[len(forces) // 2]
         )
 
     def nearest(self, settings: Settings) -> Settings:
+        """Return the settings themselves if their error model is one to choose from, else the middle."""
         return settings if settings.error in self.forces else replace(self.middle(), kernel=settings.kernel)
 
     def climb(self, start: Settings, cost: Callable[[Settings], float]) -> Settings:

@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernmend._progress import progress_bar
+from kernmend._progress import counting_bar, progress_bar
 from kernmend._typing import Array
 from kernmend.completion import check_missing
 from kernmend.estimators import _summary
@@ -59,6 +60,10 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _progress(self, description: str, total: int) -> AbstractContextManager[Callback | None]:
         """Return a context that gives a callback for the solver: a progress bar if `verbose`, else None."""
         return progress_bar(description, total) if self.verbose else nullcontext()
+
+    def _counting(self, description: str, total: int) -> AbstractContextManager[Callable[[int, float], None] | None]:
+        """Return a context that gives a callback for work that counts its steps."""
+        return counting_bar(description, total) if self.verbose else nullcontext()
 
     def _keep(self, result: SolverResult, dtype: Any) -> None:
         """Store what a solver found."""

@@ -1,15 +1,15 @@
 """`repair="flagged"`: find the wrong rows, mend each against the others, leave the others alone."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.calibration import Mender, Settings, calibrate
+from kernmend.calibration import Evidence
 from kernmend.completion import fill_missing
-from kernmend.kernels import Kernel
+from kernmend.mending import Mender, Settings
 from kernmend.scoring import ReferenceScorer, Scorer, choose_scorer
 from kernmend.separation import Line, flag_share
 
@@ -96,32 +96,21 @@ class RowMender:
         return out
 
 
-def choose_settings(
-    good: Array,
-    flagged: Array,
-    flags: Flags,
-    *,
-    kernels: Sequence[Kernel],
-    errors: Sequence[str],
-    lam: float | None,
-    cutoff: float | None,
-    bounds: tuple[Array, Array] | None,
-    seed: int,
-) -> tuple[Settings, float]:
-    """Calibrate what was not given; the second value is the share of planted corruption that stays after mending."""
+@dataclass(frozen=True)
+class ScoreSuspicion:
+    """How wrong rows look against good ones: as their score is near the threshold. (A class, so that it pickles.)"""
 
-    def suspicion(L: Array) -> Callable[[Array], Array]:
-        scorer = flags.scorer.against(L)
-        return lambda A: flags.line.standardise(scorer.score(A)) / max(flags.threshold, 1e-9)
+    flags: Flags
+    scorer: ReferenceScorer | None = None
 
-    return calibrate(
-        good,
-        flagged,
-        kernels=kernels,
-        errors=errors,
-        lam=lam,
-        cutoff=cutoff,
-        bounds=bounds,
-        suspicion=suspicion if np.isfinite(flags.threshold) else None,
-        seed=seed,
-    )
+    def __call__(self, X: Array) -> Any:
+        """Return the suspicion of each row; before it has a scorer, what scores against the rows X."""
+        if self.scorer is None:
+            return ScoreSuspicion(self.flags, self.flags.scorer.against(X))
+        return self.flags.line.standardise(self.scorer.score(X)) / max(self.flags.threshold, 1e-9)
+
+
+def evidence(mender: Mender, flagged: Array, flags: Flags) -> Evidence:
+    """Return what calibration works from."""
+    suspicion = ScoreSuspicion(flags) if np.isfinite(flags.threshold) else None
+    return Evidence(mender.L, flagged, mender.fixed_lam, mender.fixed_cutoff, mender.bounds, suspicion)

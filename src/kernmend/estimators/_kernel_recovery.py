@@ -7,12 +7,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend import completion, tuning
 from kernmend._typing import Array
-from kernmend.calibration import Mender, Settings
+from kernmend.calibration import Calibration, calibrate
 from kernmend.errors import KernelError
 from kernmend.estimators import _flagged, _joint
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
 from kernmend.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.mending import Mender, Settings
 from kernmend.separation import flag_share
 from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
 
@@ -222,42 +223,46 @@ class KernelRecovery(Recovery):
         contamination = None if isinstance(self.contamination, str) else float(self.contamination)
         flags = _flagged.find_flags(filled, contamination, seed=self._seed())
         bad = flags.outliers
-        good = filled[~bad] if (~bad).sum() >= _flagged.MIN_GOOD_ROWS else filled
-        bounds = resolve_bounds(self.bounds, good)
+        enough = int((~bad).sum()) >= _flagged.MIN_GOOD_ROWS
+        good = filled[~bad] if enough else filled
         numbers = {"lam": _number(self.lam), "cutoff": None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)}
-        kernels = self._kernels(good)
-        choices = ["rows", "entries"] if X.shape[1] >= MANY_FEATURES else ["rows"]
-        errors = choices if self.error == "auto" else [self.error]
-        if bad.any() and good is not filled:
-            settings, share = _flagged.choose_settings(
-                good, filled[bad], flags, kernels=kernels, errors=errors, bounds=bounds, seed=self._seed(), **numbers
-            )
-        else:
-            settings, share = Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0
-        self.calibration_error_ = share
+        bounds = resolve_bounds(self.bounds, good)
+        kernels, errors = self._kernels(good), self._errors(X.shape[1])
         mender = Mender(good, bounds, numbers["lam"], numbers["cutoff"])
+        found = Calibration(Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0, False)
+        if bad.any() and enough:
+            evidence = _flagged.evidence(mender, filled[bad], flags)
+            with self._counting("calibrating", 60) as callback:
+                found = calibrate(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
         judge = _flagged.RowJudge(flags, flags.scorer.against(good))
-        self._rows = _flagged.RowMender(mender, settings, judge)
-        mended, self.objective_, converged = filled[bad], np.zeros(2), True  # one look, nothing to do
-        if bad.any() and good is not filled:
-            observed = X[bad].astype(np.float64, copy=False)
+        self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
+        self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
+        self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge), found)
+
+    def _mend_flagged(self, X: Array, filled: Array, rows: _flagged.RowMender, found: Calibration) -> None:
+        """Mend what was flagged, with the settings found, and store everything that follows from them."""
+        bad, mender, settings = self.outliers_, rows.mender, found.settings
+        mended, totals, converged = filled[bad], [0.0, 0.0], True  # one look, nothing to do
+        if bad.any() and mender.L.shape[0] < X.shape[0]:
+            observed, start = X[bad].astype(np.float64, copy=False), mender.start(filled[bad], settings.error)
             mended, totals, converged = mender.mend_with_history(
-                observed,
-                settings,
-                start=mender.start(filled[bad], settings.error),
-                max_iter=self.max_iter,
-                tol=self.tol,
+                observed, settings, start=start, max_iter=self.max_iter, tol=self.tol
             )
-            self.objective_ = np.array(totals)
+        self._rows, self.calibration_error_ = rows, found.share
         self.recovered_ = np.where(np.isnan(X), filled, X).astype(X.dtype, copy=False)
         self.recovered_[bad] = mended
+        self.objective_, self.n_iter_ = np.array(totals), len(totals) - 1
+        self.stop_reason_ = "interrupted" if found.interrupted else "converged" if converged else "max_iter"
         self.kernel_, self.error_, self.rank_ = settings.kernel, settings.error, mender.reference(settings).rank
         self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
         self.rho_: float | None = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
-        self.n_iter_, self.stop_reason_ = self.objective_.size - 1, "converged" if converged else "max_iter"
-        self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
-        self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
         self._mark_entries(X)
+
+    def _errors(self, n_features: int) -> list[str]:
+        """Return the error models to choose from."""
+        if self.error != "auto":
+            return [self.error]
+        return ["rows", "entries"] if n_features >= MANY_FEATURES else ["rows"]
 
     def _complete(self, X: Array) -> Array:
         """Return X with missing entries filled in, by the Schatten path over all rows."""

@@ -1,0 +1,124 @@
+"""Mending rows against good ones: how (`Settings`), and what does it (`Mender`)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.errors import EntryError, ErrorModel, KernelError, RowError
+from kernmend.kernels import Kernel, median_squared_distance, squared_distances
+from kernmend.solvers.reference import Reference, mend_rows
+from kernmend.spectral import eigenpairs
+
+START_BOUND = 3.0  # typical differences of an entry
+SMOOTHING = {"kernel": 1e-3, "rows": 1e-3, "entries": 1e-2}  # mu, as a share of a typical difference
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to mend a row: kernel, eigenvalue cut-off as a share of the trace, error model, force lam as a share.
+
+    With the error model "entries" and `refit` > 0, entries that changed by more than this share of a typical difference
+    are then taken for wrong and filled in anew, as if they were missing, and all others return to what they were.
+    """
+
+    kernel: Kernel
+    cutoff: float
+    error: str
+    force: float
+    refit: float = 0.0
+
+
+@dataclass
+class Mender:
+    """Mends rows against the good rows `L`; keeps one eigendecomposition for each kernel it has met."""
+
+    L: Array
+    bounds: tuple[Array, Array] | None = None
+    fixed_lam: float | None = None
+    fixed_cutoff: float | None = None
+    _spectra: dict[Kernel, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.scale = float(np.sqrt(median_squared_distance(self.L))) or 1.0
+
+    def reference(self, settings: Settings) -> Reference:
+        """Return the span that the good rows keep under these settings."""
+        s, U = self._spectrum(settings.kernel)
+        return Reference.from_eigenpairs(settings.kernel, self.L, s, U, self.cutoff(settings))
+
+    def cutoff(self, settings: Settings) -> float:
+        """Return the eigenvalue cut-off itself."""
+        if self.fixed_cutoff is not None:
+            return self.fixed_cutoff
+        return settings.cutoff * float(self._spectrum(settings.kernel)[0].sum())
+
+    def lam(self, settings: Settings) -> float:
+        """Return the weight of the error term that the force stands for."""
+        if self.fixed_lam is not None:
+            return self.fixed_lam
+        if settings.error == "kernel":
+            return settings.force
+        shift = np.full_like(self.L[:1], 1e-3 * self.scale / np.sqrt(self.L.shape[1]))
+        rows = self.L[:: self.L.shape[0] // 64 + 1]
+        length = float(np.sqrt(np.median(settings.kernel.distances(rows + shift, rows)[0]))) / (1e-3 * self.scale)
+        return settings.force * length / (np.sqrt(self.L.shape[1]) if settings.error == "entries" else 1.0)
+
+    def error(self, settings: Settings, X: Array) -> ErrorModel:
+        """Return the error model of rows to mend."""
+        mu = SMOOTHING[settings.error]
+        if settings.error == "kernel":
+            return KernelError(settings.kernel, X, mu * float(np.sqrt(np.mean(settings.kernel.diag(self.L)))))
+        if settings.error == "rows":
+            return RowError(X, mu * self.scale)
+        return EntryError(X, mu * self.scale / np.sqrt(X.shape[1]))
+
+    def start(self, X: Array, error: str) -> Array:
+        """Return where the mending of rows without missing entries begins: near good rows, for none pulls from afar.
+
+        That is the nearest good row. Where only entries are wrong it is the row itself, each entry within a bound of
+        the nearest good row; differences count up to this bound only.
+        """
+        if error != "entries":
+            nearest: Array = self.L[squared_distances(X, self.L).argmin(axis=1)]
+            return nearest
+        bound = START_BOUND * self.scale / np.sqrt(X.shape[1])
+        distance = np.stack([np.square(np.minimum(np.abs(self.L - x), bound)).sum(axis=1) for x in X])
+        nearest = self.L[distance.argmin(axis=1)]
+        return np.clip(X, nearest - bound, nearest + bound)
+
+    def mend(self, X: Array, settings: Settings, *, max_iter: int = 100) -> Array:
+        """Return the rows of `X`, mended one by one."""
+        return self.mend_with_history(X, settings, max_iter=max_iter)[0]
+
+    def mend_with_history(
+        self,
+        X: Array,
+        settings: Settings,
+        *,
+        start: Array | None = None,
+        free: NDArray[np.bool_] | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+    ) -> tuple[Array, list[float], bool]:
+        """Do the same from another start, with some entries held; give also the objective and if it converged."""
+        reference, lam = self.reference(settings), self.lam(settings)
+        budget: dict[str, Any] = {"scale": 0.1 * self.scale, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
+        start = self.start(X, settings.error) if start is None else start
+        A, totals, converged = mend_rows(reference, start, self.error(settings, X), lam, free=free, **budget)
+        if settings.error == "entries" and settings.refit > 0:
+            missing = np.isnan(X)
+            wrong = missing | (np.abs(A - X) > settings.refit * self.scale / np.sqrt(X.shape[1]))
+            if free is not None:
+                wrong &= free
+            unknown = np.where(wrong, np.nan, X)
+            begin = np.where(wrong, A, start)
+            A = mend_rows(reference, begin, self.error(settings, unknown), lam, free=wrong, **budget)[0]
+        return A, totals, converged
+
+    def _spectrum(self, kernel: Kernel) -> tuple[Array, Array]:
+        if kernel not in self._spectra:
+            self._spectra[kernel] = eigenpairs(kernel.gram(self.L))
+        return self._spectra[kernel]
