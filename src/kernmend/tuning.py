@@ -8,6 +8,7 @@ from kernmend.spectral import rho_from_cutoff, shrink_eigenvalues
 
 RANK_SHARE = 0.125  # of n: the largest rank that rho="auto" lets B have
 CUT_SHARE = 1e-4  # of the trace: the smallest eigenvalue cut-off of rho="auto"
+VARIANCE_SHARE = 0.9  # that the components of kernel PCA keep
 PULL_SPREADS = 1.0  # how far above the middle of the pulls lam="auto" lies
 
 
@@ -27,6 +28,19 @@ def auto_rho(s: Array) -> float:
     between = float(np.sqrt(descending[rank - 1] * descending[min(rank, descending.size - 1)]))  # two, not on either
     cut = max(between, CUT_SHARE * float(descending.sum()))
     return rho_from_cutoff(cut) if cut > 0 else 1.0
+
+
+def auto_components(s: Array) -> int:
+    """Return how many of the variances `s` make up 90 % of their sum; at most an eighth of them, one at least.
+
+    The eighth matters for data with many features: there 90 % would keep most of the noise.
+
+    >>> auto_components(np.array([8.0, 1.5, 0.5] + 21 * [0.0]))
+    2
+    """
+    descending = np.sort(np.maximum(s, 0.0))[::-1]
+    needed = 1 + int(np.searchsorted(np.cumsum(descending), VARIANCE_SHARE * descending.sum()))
+    return max(1, min(needed, int(RANK_SHARE * descending.size)))
 
 
 def pulls(s: Array, U: Array, rho: float) -> Array:
