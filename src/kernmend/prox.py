@@ -5,10 +5,11 @@
 A term is a function of the recovered matrix with its prox: to add one is to write one class.
 """
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.singular import TopSingular
@@ -79,48 +80,84 @@ class Term:
 
 @dataclass
 class NuclearTerm(Term):
-    """|A|_*, the sum of the singular values, with a warm-started partial SVD."""
+    """|A|_*, the sum of the singular values, with a warm-started partial SVD.
+
+    `U`, `singular_values`, `Vt` are those of the last result of `prox`, None before the first.
+    """
 
     part: ClassVar[Literal["low_rank", "error", "gram"]] = "low_rank"
     svd: TopSingular = field(default_factory=TopSingular)
-    singular_values: Array = field(default_factory=lambda: np.zeros(0))
-    _last: tuple[Array, float, tuple[Array, Array, Array]] | None = field(default=None, repr=False)
+    U: Array | None = field(default=None, init=False, repr=False)
+    singular_values: Array | None = field(default=None, init=False, repr=False)
+    Vt: Array | None = field(default=None, init=False, repr=False)
+    _asked: tuple[Array, float] | None = field(default=None, init=False, repr=False)
 
     def value(self, A: Array) -> float:
-        """Return |A|_* of the last result of `prox`, which is the only matrix that the loop asks for."""
-        return float(self.singular_values.sum(dtype=np.float64))
+        """Return |A|_*; free for the last result of `prox`, which is what the loop asks for. 0 before the first."""
+        return 0.0 if self.singular_values is None else float(self.singular_values.sum(dtype=np.float64))
 
-    def prox(self, V: Array, t: float) -> Array:  # noqa: D102
+    def prox(self, V: Array, t: float) -> Array:
+        """Return V with every singular value nearer to 0 by t."""
+        self._asked = (V, t)
         U, s, Vt = self.svd(V, t)
-        self._last = (V, t, (U, s, Vt))
-        self.singular_values = s - t
-        self.rank = int(s.size)
-        out: Array = (U * self.singular_values) @ Vt
-        return out
+        return self._keep(U, s - t, Vt)
 
     def proved(self, tol: float) -> bool:  # noqa: D102
-        if self._last is None:
+        if self._asked is None or self.U is None or self.singular_values is None or self.Vt is None:
             return True
-        V, t, triplets = self._last
-        return self.svd.proved(V, t, triplets, tol)
+        V, t = self._asked
+        return self.svd.proved(V, t, (self.U, self.singular_values + t, self.Vt), tol)
 
-
-@dataclass
-class RankTerm(NuclearTerm):
-    """0 where the rank is at most `limit`, infinite elsewhere. Not convex: its prox is the best such matrix."""
-
-    limit: int = 1
-
-    def prox(self, V: Array, t: float) -> Array:  # noqa: D102
-        U, s, Vt = self.svd(V, 0.0, self.limit)
-        self.singular_values = s
-        self.rank = int(s.size)
+    def _keep(self, U: Array, s: Array, Vt: Array) -> Array:
+        self.U, self.singular_values, self.Vt, self.rank = U, s, Vt, int(s.size)
         out: Array = (U * s) @ Vt
         return out
 
 
+@dataclass
+class RankTerm(NuclearTerm):
+    """0 where the rank is at most `limit`, infinite elsewhere. Not convex: its prox is a nearest such matrix."""
+
+    limit: int = 1
+
+    def value(self, A: Array) -> float:
+        """Return 0."""
+        return 0.0
+
+    def prox(self, V: Array, t: float) -> Array:
+        """Return V with its `limit` largest singular values only."""
+        return self._keep(*self.svd(V, 0.0, self.limit))
+
+
 @dataclass(frozen=True)
-class _ErrorTerm(Term):
+class SubspaceTerm(Term):
+    """sum_i a_i M^-1 a_i' / 2 with M = V diag(s) V', infinite outside the span of V: new rows under a known |.|_*.
+
+    Since |A|_* is the minimum over M of (tr A M^-1 A' + tr M) / 2, reached at M = (A'A)^(1/2), a row of the minimiser
+    of |A|_* plus a sum over the rows also minimises this plus its own summand, M held fixed. `s=None` is no weight.
+    """
+
+    Vt: Array
+    s: Array | None = None
+    part: ClassVar[Literal["low_rank", "error", "gram"]] = "gram"
+
+    def value(self, A: Array) -> float:
+        """Return the value of the part of A in the span."""
+        if self.s is None:
+            return 0.0
+        C = A @ self.Vt.T
+        return float(0.5 * np.sum(C * C / self.s, dtype=np.float64))
+
+    def prox(self, V: Array, t: float) -> Array:
+        """Return the projection on the span, coordinate j shrunk by s_j / (s_j + t)."""
+        C: Array = V @ self.Vt.T
+        if self.s is not None:
+            C *= self.s / (self.s + t)
+        return C @ self.Vt
+
+
+@dataclass(frozen=True)
+class ErrorTerm(Term):
     """What the two error terms share: the data, `lam`, the missing entries and the allowance for small noise.
 
     `slack` > 0 is the form for noisy data: the error E = X - A may be split into a sparse S and a dense N, and costs
@@ -133,12 +170,16 @@ class _ErrorTerm(Term):
     observed: Array | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, X: Array, lam: float, slack: float = 0.0) -> "_ErrorTerm":
+    def of(cls, X: Array, lam: float, slack: float = 0.0) -> Self:
         """Return the term of data in which NaN means missing: such an entry costs nothing."""
         missing = np.isnan(X)
         if not missing.any():
             return cls(X, lam, slack)
         return cls(np.where(missing, 0.0, X).astype(X.dtype), lam, slack, (~missing).astype(X.dtype))
+
+    def rows(self, keep: NDArray[np.bool_]) -> Self:
+        """Return the term of some of the rows."""
+        return replace(self, X=self.X[keep], observed=None if self.observed is None else self.observed[keep])
 
     def residual(self, A: Array) -> Array:
         """Return X - A, 0 where X is missing."""
@@ -146,6 +187,28 @@ class _ErrorTerm(Term):
         if self.observed is not None:
             out *= self.observed
         return out
+
+    def sizes(self, E: Array) -> Array:
+        """Return what the sum is over: the sizes of the errors, those of entries or those of rows."""
+        raise NotImplementedError
+
+    def gross(self, A: Array) -> Array:
+        """Return S, the error of A beyond the allowance for noise."""
+        E = self.residual(A)
+        edge = self.lam * self.slack
+        E *= np.maximum(1.0 - edge / np.maximum(self.sizes(E), np.finfo(E.dtype).tiny), 0.0)
+        return E
+
+    def value(self, A: Array) -> float:  # noqa: D102
+        return self._huber(self.sizes(self.residual(A)))
+
+    def prox(self, V: Array, t: float) -> Array:
+        """Return V moved towards X, each entry (or row) by at most t lam."""
+        step = self.residual(V)
+        size = np.maximum(self.sizes(step), np.finfo(step.dtype).tiny)
+        step *= np.minimum(t / (t + self.slack), t * self.lam / size)
+        step += V
+        return step
 
     def _huber(self, size: Array) -> float:
         """Return the sum of Huber's function of the sizes of the errors."""
@@ -157,14 +220,14 @@ class _ErrorTerm(Term):
 
 
 @dataclass(frozen=True)
-class EntryTerm(_ErrorTerm):
+class EntryTerm(ErrorTerm):
     """lam sum_ij |x_ij - a_ij|: some entries are wrong."""
 
-    def value(self, A: Array) -> float:  # noqa: D102
-        return self._huber(np.abs(self.residual(A)))
+    def sizes(self, E: Array) -> Array:  # noqa: D102
+        return np.abs(E)
 
     def prox(self, V: Array, t: float) -> Array:
-        """Return V moved towards X, each entry by at most t lam."""
+        """Return V moved towards X, each entry by at most t lam (the same as for rows, with fewer arrays)."""
         step = self.residual(V)
         if self.slack > 0:
             step *= t / (t + self.slack)
@@ -174,16 +237,8 @@ class EntryTerm(_ErrorTerm):
 
 
 @dataclass(frozen=True)
-class RowTerm(_ErrorTerm):
+class RowTerm(ErrorTerm):
     """lam sum_i |x_i - a_i|: some rows are wrong."""
 
-    def value(self, A: Array) -> float:  # noqa: D102
-        return self._huber(row_lengths(self.residual(A)))
-
-    def prox(self, V: Array, t: float) -> Array:
-        """Return V moved towards X, each row by at most t lam."""
-        step = self.residual(V)
-        length = np.maximum(row_lengths(step), np.finfo(step.dtype).tiny)
-        step *= np.minimum(t / (t + self.slack), t * self.lam / length)
-        step += V
-        return step
+    def sizes(self, E: Array) -> Array:  # noqa: D102
+        return row_lengths(E)

@@ -27,12 +27,13 @@ class TopSingular:
     n_dense: int = field(default=0, init=False)
     n_passes: int = field(default=0, init=False)
     _block: Array | None = field(default=None, init=False, repr=False)
+    _wide: bool = field(default=False, init=False)
 
     def __call__(self, X: Array, cut: float, limit: int | None = None) -> tuple[Array, Array, Array]:
         """Return (U, s, Vt): the singular values of X above `cut`, at most `limit` of them, descending."""
         width = min(X.shape)
         most = width if limit is None else min(limit, width)
-        if self.dense or width <= _DENSE_BELOW:
+        if self.dense or self._wide or width <= _DENSE_BELOW:
             return self._dense(X, cut, most)
         rng = np.random.default_rng(self.seed)
         Q = self._block
@@ -88,9 +89,9 @@ class TopSingular:
             U, s, Vt = np.linalg.svd(X, full_matrices=False)
             kept = min(int(np.count_nonzero(s > cut)), most)
             U, s, Vt = U[:, :kept], s[:kept], Vt[:kept]
-        if kept + _guards(kept) < _DENSE_SHARE * min(X.shape):
-            rng = np.random.default_rng(self.seed)
-            self._block = _with_fresh(Vt.T, _guards(kept), rng)
+        self._wide = kept + _guards(kept) > _DENSE_SHARE * min(X.shape)
+        if not self._wide:
+            self._block = _with_fresh(Vt.T, _guards(kept), np.random.default_rng(self.seed))
         return U, s, Vt
 
 

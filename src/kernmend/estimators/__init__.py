@@ -1,5 +1,7 @@
 """Estimators: they validate, build the objective, call a solver and store what it found."""
 
 from kernmend.estimators._kernel_recovery import KernelRecovery
+from kernmend.estimators._outlier_pursuit import OutlierPursuit
+from kernmend.estimators._robust_pca import RobustPCA
 
-__all__ = ["KernelRecovery"]
+__all__ = ["KernelRecovery", "OutlierPursuit", "RobustPCA"]

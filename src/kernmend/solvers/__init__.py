@@ -1,7 +1,7 @@
 """Solvers: pure functions from an objective and a start to a `SolverResult`. No solver sees an estimator."""
 
 from kernmend.solvers._result import Callback, IterationRecord, SolverResult, StopReason
-from kernmend.solvers.admm import Block, solve_admm
+from kernmend.solvers.admm import Block, solve_admm, solve_rows
 from kernmend.solvers.alternating import solve_alternating, solve_parallel
 from kernmend.solvers.reduced import solve_reduced
 
@@ -15,4 +15,5 @@ __all__ = [
     "solve_alternating",
     "solve_parallel",
     "solve_reduced",
+    "solve_rows",
 ]

@@ -13,11 +13,12 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.objective import Parts
-from kernmend.prox import Term
+from kernmend.prox import ErrorTerm, Term, row_lengths
 from kernmend.solvers._result import Callback, History, SolverResult, StopReason
 
 _GROWTH = 1.5  # of the penalty, where one residual is more than `_RATIO` times the other
 _RATIO = 2.0
+_FROZEN = 1e-3  # of the tolerance: where a growing penalty has brought Z to a halt
 _MAX_CHANGES = 60  # of the penalty: convergence is certain only where it is fixed at last
 
 
@@ -40,6 +41,7 @@ def solve_admm(
     center: Term | None = None,
     penalty: float,
     size: float,
+    growth: float | None = None,
     max_iter: int = 500,
     tol: float = 1e-7,
     callback: Callback | None = None,
@@ -57,9 +59,13 @@ def solve_admm(
         and the blocks may have scales. (With g they may not: its prox would have no closed form.)
     penalty
         mu of the augmented Lagrangian at the start, in 1 / (units of Z) if the terms are 1-homogeneous: 1.25 / |X|_2
-        is good for nuclear norms. It is then adapted so that the two residuals fall together.
+        is good for nuclear norms.
     size
         Length that the primal residual is counted in, |X|_F.
+    growth
+        None adapts the penalty so that the two residuals fall together, which is right for convex terms. A number
+        multiplies it in each iteration: what non-convex terms need. It may freeze Z before the dual residual is small:
+        then the stop reason is "stalled". 1.0 leaves the penalty as it is.
     tol
         Stop when both relative residuals are below it: primal |A - Z w| / size, dual mu |(Z - Z_before) w| / |Y|, with
         Y the multipliers. The record's `residual` is the larger one. With convex terms both 0 means: Z is the minimum.
@@ -70,7 +76,7 @@ def solve_admm(
         `A` is Z. The objective of each record is that of Z, with the terms of part "low_rank" taken at their own copy,
         whose singular values are known. It need not fall in every iteration.
     """
-    loop = _Loop(start, [b if isinstance(b, Block) else Block(b) for b in blocks], center, penalty, size)
+    loop = _Loop(start, [b if isinstance(b, Block) else Block(b) for b in blocks], center, penalty, size, growth)
     history = History(tol, callback)
     history.add(loop.parts(), 0.0)
     stop_reason: StopReason = "max_iter"
@@ -81,62 +87,95 @@ def solve_admm(
             if loop.residual <= tol and loop.proved(tol):
                 stop_reason = "converged"
                 break
+            if loop.frozen(tol):
+                stop_reason = "stalled"
+                break
             loop.adapt()
     except KeyboardInterrupt:
         stop_reason = "interrupted"
     return SolverResult(loop.Z, history.records, stop_reason)
 
 
-class _Loop:
-    """The state: Z, the copies A_k, the multipliers Y_k (of A_k = Z w_k) and the penalty mu."""
+def solve_rows(term: ErrorTerm, center: Term, *, penalty: float, max_iter: int = 2000, tol: float = 1e-7) -> Array:
+    """Minimise g(Z) + f(Z) where both are sums over the rows, each row by itself: what it becomes is its own affair.
 
-    def __init__(self, Z: Array, blocks: list[Block], center: Term | None, mu: float, size: float) -> None:
+    The same iteration with a fixed penalty. A row is done when its own two residuals are below `tol`, relative to its
+    own length and that of its multipliers.
+    """
+    out = np.zeros_like(term.X)
+    active = np.ones(len(out), dtype=bool)
+    Z, Y = out, np.zeros_like(out)
+    size = np.maximum(row_lengths(term.X), np.finfo(out.dtype).tiny)
+    for _ in range(max_iter):
+        A = term.prox(Z - Y, 1.0 / penalty)
+        Y += A
+        before, Z = Z, center.prox(Y.copy(), 1.0 / penalty)
+        Y -= Z
+        primal, dual = row_lengths(A - Z), row_lengths(Z - before)
+        done = ((primal <= tol * size) & (dual <= tol * row_lengths(Y)))[:, 0]
+        if not done.any():
+            continue
+        left = ~done
+        out[active] = Z
+        active[active] = left
+        if not left.any():
+            break
+        term, Z, Y, size = term.rows(left), Z[left], Y[left], size[left]
+    else:
+        out[active] = Z
+    return out
+
+
+class _Loop:
+    """The state: Z, the copies A_k, the scaled multipliers Y_k / mu of A_k = Z w_k, and the penalty mu."""
+
+    def __init__(
+        self, Z: Array, blocks: list[Block], center: Term | None, mu: float, size: float, growth: float | None
+    ) -> None:
         if center is not None and any(block.scale is not None for block in blocks):
             raise ValueError("scales of the columns need center=None")
         self.Z, self.blocks, self.center = Z, blocks, center
         self.copies = [block.of(Z) for block in blocks]
-        self.Y = [np.zeros_like(A) for A in self.copies]
+        self.scaled = [np.zeros_like(A) for A in self.copies]
         self.mu, self.size = mu, size or 1.0
         self.step = self.primal = self.dual = self.multiplier = 0.0
-        self.changes = 0
+        self.changes, self.growth = 0, growth
 
     def iterate(self) -> None:
         """One step of each copy, then of Z, then of the multipliers; nothing is stored before all is computed."""
-        mu, Z = self.mu, self.Z
-        copies = []
-        for block, Y in zip(self.blocks, self.Y, strict=True):
-            V = Y / -mu
-            V += block.of(Z)
-            copies.append(block.term.prox(V, 1.0 / mu))
+        copies = [
+            block.term.prox(block.of(self.Z) - Y, 1.0 / self.mu)
+            for block, Y in zip(self.blocks, self.scaled, strict=True)
+        ]
         Z = self._centre(copies)
-        multipliers: list[Array] = []
-        gap = length = 0.0
-        for block, A, Y in zip(self.blocks, copies, self.Y, strict=True):
-            difference: Array = A - block.of(Z)
-            gap += _square(difference)
-            difference *= mu
-            difference += Y
-            length += _square(difference)
-            multipliers.append(difference)
+        scaled: list[Array] = []
+        gap = length = moved = 0.0
         change = Z - self.Z
-        moved = sum(_square(block.of(change)) for block in self.blocks)
-        self.Z, self.copies, self.Y = Z, copies, multipliers
+        for block, A, Y in zip(self.blocks, copies, self.scaled, strict=True):
+            Y_new: Array = A - block.of(Z)
+            gap += _square(Y_new)
+            Y_new += Y
+            length += _square(Y_new)
+            moved += _square(block.of(change))
+            scaled.append(Y_new)
+        self.Z, self.copies, self.scaled = Z, copies, scaled
         self.step = float(np.sqrt(_square(change)))
         self.primal = float(np.sqrt(gap)) / self.size
+        self.dual = float(np.sqrt(moved / length)) if length else 0.0  # mu |change| / |Y|
         self.multiplier = float(np.sqrt(length))
-        self.dual = mu * float(np.sqrt(moved)) / self.multiplier if self.multiplier else 0.0
 
     def _centre(self, copies: list[Array]) -> Array:
         """Return argmin over Z of g(Z) + mu/2 sum_k |A_k + Y_k / mu - Z w_k|^2."""
-        total = np.zeros_like(self.Z)
-        weight: Array = np.zeros(self.Z.shape[1], dtype=self.Z.dtype)
-        for block, A, Y in zip(self.blocks, copies, self.Y, strict=True):
-            V = Y / self.mu
-            V += A
-            total += block.of(V)
-            weight += 1.0 if block.scale is None else block.scale**2
-        total /= weight
-        return total if self.center is None else self.center.prox(total, 1.0 / (self.mu * len(self.blocks)))
+        terms = [block.of(A + Y) for block, A, Y in zip(self.blocks, copies, self.scaled, strict=True)]
+        Z = terms[0]
+        for other in terms[1:]:
+            Z += other
+        if self.center is not None:
+            if len(terms) > 1:
+                Z /= len(terms)
+            return self.center.prox(Z, 1.0 / (self.mu * len(terms)))
+        Z /= sum(1.0 if block.scale is None else block.scale**2 for block in self.blocks)
+        return Z
 
     @property
     def residual(self) -> float:
@@ -146,26 +185,34 @@ class _Loop:
     def proved(self, tol: float) -> bool:
         """Whether the proxes of this iteration were exact, in units of the multipliers."""
         terms = [block.term for block in self.blocks] + ([] if self.center is None else [self.center])
-        return all(term.proved(tol * self.multiplier / self.mu) for term in terms)
+        return all(term.proved(tol * self.multiplier) for term in terms)
+
+    def frozen(self, tol: float) -> bool:
+        """Whether a growing penalty has brought everything to a halt, short of a stationary point."""
+        grows = self.growth is not None and self.growth > 1.0
+        return grows and max(self.primal, self.step / self.size) <= _FROZEN * tol
 
     def adapt(self) -> None:
-        """Raise or lower mu where one residual lags behind the other."""
-        if self.changes >= _MAX_CHANGES:
-            return
-        if self.primal > _RATIO * self.dual:
-            self.mu *= _GROWTH
-        elif self.dual > _RATIO * self.primal:
-            self.mu /= _GROWTH
-        else:
-            return
-        self.changes += 1
+        """Raise or lower mu where one residual lags behind the other, or as `growth` says."""
+        factor = 1.0
+        if self.growth is not None:
+            factor = self.growth
+        elif self.changes < _MAX_CHANGES and self.primal > _RATIO * self.dual:
+            factor = _GROWTH
+        elif self.changes < _MAX_CHANGES and self.dual > _RATIO * self.primal:
+            factor = 1.0 / _GROWTH
+        if factor != 1.0:
+            self.changes += 1
+            self.mu *= factor
+            for Y in self.scaled:
+                Y /= factor
 
     def parts(self) -> Parts:
         """Return the objective of Z."""
         values = {"low_rank": 0.0, "error": 0.0, "gram": 0.0}
         pairs = [
-            (b.term, A if b.term.part == "low_rank" else b.of(self.Z))
-            for b, A in zip(self.blocks, self.copies, strict=True)
+            (block.term, A if block.term.part == "low_rank" else block.of(self.Z))
+            for block, A in zip(self.blocks, self.copies, strict=True)
         ]
         if self.center is not None:
             pairs.append((self.center, self.Z))
