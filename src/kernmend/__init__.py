@@ -9,19 +9,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kernmend.estimators import GraphRobustPCA as GraphRobustPCA
+    from kernmend.estimators import KernelPCADenoiser as KernelPCADenoiser
     from kernmend.estimators import KernelRecovery as KernelRecovery
     from kernmend.estimators import OutlierPursuit as OutlierPursuit
+    from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
     from kernmend.estimators import RobustPCA as RobustPCA
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "GraphRobustPCA": "kernmend.estimators",
+    "KernelPCADenoiser": "kernmend.estimators",
     "KernelRecovery": "kernmend.estimators",
     "OutlierPursuit": "kernmend.estimators",
+    "RobustKernelPCA": "kernmend.estimators",
     "RobustPCA": "kernmend.estimators",
 }
 
-__all__ = ["KernelRecovery", "OutlierPursuit", "RobustPCA", "__version__"]
+__all__ = [
+    "GraphRobustPCA",
+    "KernelPCADenoiser",
+    "KernelRecovery",
+    "OutlierPursuit",
+    "RobustKernelPCA",
+    "RobustPCA",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

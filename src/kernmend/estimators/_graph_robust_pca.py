@@ -11,11 +11,10 @@ from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._parameters import check_common
 from kernmend.estimators._validation import check_auto, check_choice
 from kernmend.graphs import GraphTerm, TwoGraphs, check_graph, neighbour_graph, normalised_laplacian
-from kernmend.prox import EntryTerm, NuclearTerm, row_lengths
+from kernmend.prox import EntryTerm, NuclearTerm, Term, row_lengths
 from kernmend.scoring import flag_large, flag_share
-from kernmend.solvers import Callback, SolverResult
-from kernmend.solvers.admm import solve_admm
-from kernmend.solvers.fista import solve_fista
+from kernmend.singular import spectral_norm
+from kernmend.solvers import Callback, SolverResult, solve_admm, solve_fista
 from kernmend.spectral import eigenpairs
 
 LAM = 3.0  # over sqrt(max(n, d)); 1, without a graph, takes half of an image that is not low-rank for errors
@@ -184,14 +183,16 @@ class GraphRobustPCA(Recovery):
         size = float(np.sqrt(np.mean(np.square(differences))))
         return GRAPH_SHARE * self.lam_ / (2.0 * size) if size > 0 else 0.0
 
-    def _solve_nuclear(self, term: EntryTerm, start: Array, callback: Callback | None) -> SolverResult:
-        blocks = [term, GraphTerm(self.laplacian_, self.gamma_)] if self.gamma_ > 0 else [term]
+    def _solve_nuclear(self, term: EntryTerm, X: Array, callback: Callback | None) -> SolverResult:
+        blocks: list[Term] = [term]
+        if self.gamma_ > 0:
+            blocks.append(GraphTerm(self.laplacian_, self.gamma_))
         return solve_admm(
-            start,
+            np.zeros_like(X),
             blocks,
             center=NuclearTerm(),
-            penalty=1.25 / (float(np.linalg.norm(start, 2)) or 1.0),
-            size=float(np.linalg.norm(start)),
+            penalty=1.25 / (spectral_norm(X) or 1.0),
+            size=float(np.linalg.norm(X)),
             max_iter=self.max_iter,
             tol=self.tol,
             callback=callback,

@@ -211,9 +211,9 @@ class RobustKernelPCA(SubspaceRecovery):
         return rank
 
     def _error_model(self, X: Array) -> ErrorModel:
-        models = {"noise": SquaredError, "rows": BoundedRowError, "entries": BoundedEntryError}
-        model: ErrorModel = models[self.error_](X, self.sigma_)
-        return model
+        if self.error_ == "noise":
+            return SquaredError(X, self.sigma_)
+        return BoundedRowError(X, self.sigma_) if self.error_ == "rows" else BoundedEntryError(X, self.sigma_)
 
     def _mend(self, X: Array) -> Array:
         start = self._fill(X)

@@ -92,6 +92,6 @@ class SubspaceRecovery(Recovery):
             or (isinstance(count, numbers.Real) and 0 < float(count) < 1)
         ):
             raise ValueError(
-                f"n_components must be 'auto', an integer >= 1 or a share of the variance between 0 and 1, got {count!r}"
+                f"n_components must be 'auto', an integer >= 1 or a share of variance between 0 and 1, got {count!r}"
             )
         check_common(self)

@@ -3,7 +3,10 @@
 from kernmend.solvers._result import Callback, IterationRecord, SolverResult, StopReason
 from kernmend.solvers.admm import Block, solve_admm, solve_rows
 from kernmend.solvers.alternating import solve_alternating, solve_parallel
+from kernmend.solvers.fista import solve_fista
+from kernmend.solvers.preimage import solve_preimage
 from kernmend.solvers.reduced import solve_reduced
+from kernmend.solvers.subspace import solve_subspace
 
 __all__ = [
     "Block",
@@ -13,7 +16,10 @@ __all__ = [
     "StopReason",
     "solve_admm",
     "solve_alternating",
+    "solve_fista",
     "solve_parallel",
+    "solve_preimage",
     "solve_reduced",
     "solve_rows",
+    "solve_subspace",
 ]

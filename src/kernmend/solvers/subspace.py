@@ -68,7 +68,7 @@ def solve_subspace(
     Returned are the result and the last subspace. The residual of the history is |gradient| scale / objective: by what
     share the objective would change at the present rate over a distance of `scale`.
     """
-    Z = A.astype(np.float64)
+    Z: Array = A.astype(np.float64)
     if bounds is not None:
         Z = np.clip(Z, *bounds)
     subspace = fit_subspace(kernel, Z, rank)
