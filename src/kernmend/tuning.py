@@ -8,7 +8,6 @@ from kernmend.spectral import rho_from_cutoff, shrink_eigenvalues
 
 RANK_SHARE = 0.125  # of n: the largest rank that rho="auto" lets B have
 CUT_SHARE = 1e-4  # of the trace: the smallest eigenvalue cut-off of rho="auto"
-VARIANCE_SHARE = 0.9  # that the components of kernel PCA keep
 PULL_SPREADS = 1.0  # how far above the middle of the pulls lam="auto" lies
 
 
@@ -30,16 +29,16 @@ def auto_rho(s: Array) -> float:
     return rho_from_cutoff(cut) if cut > 0 else 1.0
 
 
-def auto_components(s: Array) -> int:
-    """Return how many of the variances `s` make up 90 % of their sum; at most an eighth of them, one at least.
+def auto_components(s: Array, share: float) -> int:
+    """Return how many of the variances `s` make up that share of their sum; at most an eighth of them, one at least.
 
     The eighth matters for data with many features: there 90 % would keep most of the noise.
 
-    >>> auto_components(np.array([8.0, 1.5, 0.5] + 21 * [0.0]))
+    >>> auto_components(np.array([8.0, 1.5, 0.5] + 21 * [0.0]), 0.9)
     2
     """
     descending = np.sort(np.maximum(s, 0.0))[::-1]
-    needed = 1 + int(np.searchsorted(np.cumsum(descending), VARIANCE_SHARE * descending.sum()))
+    needed = 1 + int(np.searchsorted(np.cumsum(descending), share * descending.sum()))
     return max(1, min(needed, int(RANK_SHARE * descending.size)))
 
 

@@ -15,6 +15,8 @@ from kernmend.objective import Parts
 from kernmend.solvers._result import Callback, History, SolverResult
 from kernmend.solvers.preimage import solve_preimage
 
+ROUNDING = 1e-12  # of a row's mean squared length in the kernel space: a smaller squared distance from the subspace
+
 
 class KernelPCADenoiser(SubspaceRecovery):
     """Replace each row by the pre-image of its projection on the first kernel principal components.
@@ -91,6 +93,7 @@ class KernelPCADenoiser(SubspaceRecovery):
     """
 
     _allow_nan = False
+    _share = 0.9
 
     def __init__(
         self,
@@ -203,4 +206,5 @@ class KernelPCADenoiser(SubspaceRecovery):
 
     def _distances(self, X: Array) -> Array:
         centred = self.kernel_.diag(X) - 2.0 * self.kernel_.gram(X, self._L).mean(axis=1) + self._mean_square
-        return self._above_rounding(centred - np.square(self.kernel_pca_.transform(X)).sum(axis=1))
+        out: Array = centred - np.square(self.kernel_pca_.transform(X)).sum(axis=1)
+        return np.maximum(out, ROUNDING * (float(np.mean(self.kernel_.diag(self._L))) or 1.0))

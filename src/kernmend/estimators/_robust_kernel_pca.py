@@ -8,6 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend.completion import fill_missing, median_observed_squared_distance
 from kernmend.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
+from kernmend.estimators._base import MOVED
+from kernmend.estimators._kernel_pca import ROUNDING
 from kernmend.estimators._parameters import resolve_bounds
 from kernmend.estimators._subspace import SubspaceRecovery
 from kernmend.estimators._validation import check_auto, check_choice
@@ -18,8 +20,9 @@ from kernmend.spectral import eigenpairs
 
 ERRORS = ("auto", "noise", "rows", "entries")
 MANY_FEATURES = 16  # from here on error="auto" is "entries"
-SIGMA = {"noise": 1.0, "rows": 0.1, "entries": 1.0}  # of a typical difference between two rows, or two entries
-PRICE = {"noise": 0.3, "rows": 1.0, "entries": 0.07}  # that a typical row pays for its distance, of the most E can be
+SIGMA = {"noise": 1.0, "rows": 0.03, "entries": 1.0}  # of a typical difference between two rows, or two entries
+PRICE = {"noise": 0.3, "rows": 0.3, "entries": 0.07}  # that a typical row pays for its distance, of the most E can be
+UNMOVED = 1e-3  # of the typical distance of two rows: a row that moved less counts as one that did not
 
 
 class RobustKernelPCA(SubspaceRecovery):
@@ -53,7 +56,7 @@ class RobustKernelPCA(SubspaceRecovery):
         Of the polynomial kernel (a'b + coef0)^degree.
     n_components : int, float or "auto", default="auto"
         Dimensions of the subspace, which is not centred: the first one is about the mean of all rows. Or the share of
-        the variance that the others keep. "auto" is a share of 0.9, but at most an eighth of the number of rows.
+        the variance that the others keep. "auto" is a share of 0.95, but at most an eighth of the number of rows.
     C : float or "auto", default="auto"
         The weight of the distance from the subspace. "auto" makes a typical row pay a fixed share of what E costs at
         most.
@@ -78,10 +81,11 @@ class RobustKernelPCA(SubspaceRecovery):
     recovered_ : ndarray of shape (n_samples, n_features)
         The mended data.
     outlier_scores_ : ndarray of shape (n_samples,)
-        Higher is worse: a robust z of the logarithm of the squared distance of phi(x_i) from the subspace that was
-        found. 0 is typical, 1 the spread of the better half of the rows.
+        Higher is worse: a robust z of the logarithm of how far a row was moved. 0 is typical, 1 the spread of the better
+        half of the rows.
     outliers_ : ndarray of bool, shape (n_samples,)
-        The rows that count as corrupted: `outlier_scores_ > threshold_`.
+        The rows that count as corrupted: `outlier_scores_ > threshold_`. All were moved by more than 1 % of the typical
+        distance of two rows.
     threshold_ : float
         Infinite where no group of rows stands apart.
     objective_ : ndarray of shape (n_iter_ + 1,)
@@ -108,6 +112,8 @@ class RobustKernelPCA(SubspaceRecovery):
     >>> bool(abs(np.linalg.norm(Z[7]) - 1) < 0.1)
     True
     """
+
+    _share = 0.95
 
     def __init__(
         self,
@@ -179,8 +185,7 @@ class RobustKernelPCA(SubspaceRecovery):
             )
         self._keep(result, X.dtype)
         self._L = self._subspace.L
-        filled = np.where(np.isnan(observed), result.A, observed)
-        self._flag(self._above_rounding(self._subspace.squared_rows(filled)[0]))
+        self._flag(self._moved(observed, result.A), MOVED**2)
         self._tell()
         return self
 
@@ -206,7 +211,7 @@ class RobustKernelPCA(SubspaceRecovery):
         rule = SIGMA[self.error_] * self._scale / float(np.sqrt(entries))
         self.sigma_ = rule if isinstance(self.sigma, str) else float(self.sigma)
         distances = Reference.from_largest(self.kernel_, X, s, U, rank).squared_rows(X)[0]
-        typical = float(np.median(self._above_rounding(distances)))
+        typical = max(float(np.median(distances)), ROUNDING * float(np.mean(self.kernel_.diag(X))), 1e-300)
         self.C_ = PRICE[self.error_] * entries / typical if isinstance(self.C, str) else float(self.C)
         return rank
 
@@ -230,5 +235,9 @@ class RobustKernelPCA(SubspaceRecovery):
         return np.vstack(list(one_by_one))
 
     def _distances(self, X: Array) -> Array:
-        filled = np.where(np.isnan(X), self._mend(X), X) if np.isnan(X).any() else X
-        return self._above_rounding(self._subspace.squared_rows(filled)[0])
+        return self._moved(X, self._mend(X))
+
+    def _moved(self, X: Array, Z: Array) -> Array:
+        """Return how far each row was moved, squared, in units of the typical distance; missing entries left out."""
+        out: Array = np.nansum(np.square((X - Z) / self._scale), axis=1)
+        return np.maximum(out, UNMOVED**2)

@@ -1,4 +1,4 @@
-"""What the estimators of a kernel subspace share: their parameters, and scores by the distance from the subspace."""
+"""What the estimators of a kernel subspace share: their parameters, scores and flags."""
 
 import numbers
 from typing import Any
@@ -14,15 +14,16 @@ from kernmend.estimators._validation import check_auto, check_choice
 from kernmend.kernels import RBF, Kernel, Linear, Polynomial
 from kernmend.scoring import draw_line, flag_share
 
-FLOOR = 1e-12  # of a row's mean squared length in the kernel space: a smaller squared distance is rounding
-
 
 class SubspaceRecovery(Recovery):
-    """Base of estimators that score a row by the distance of its image from a subspace of the kernel space.
+    """Base of estimators that find a subspace of the kernel space, and score rows by a distance.
 
     A subclass has the parameters kernel, gamma, degree, coef0, n_components, contamination, max_iter, tol, and
     `_distances`.
     """
+
+    _share: float
+    """Of the variance, which n_components="auto" keeps."""
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the outlier score of each row: higher is more normal."""
@@ -35,26 +36,24 @@ class SubspaceRecovery(Recovery):
         return self.score_samples(X) + self.threshold_
 
     def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that are too far from the subspace, +1 for the others."""
+        """Return -1 for the rows that are too far off, +1 for the others."""
         return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
 
     def _distances(self, X: Array) -> Array:
-        """Return the squared distance of phi(x_i) from the subspace, in the kernel space."""
+        """Return how far off each row is, squared, and above 0."""
         raise NotImplementedError
 
-    def _flag(self, distances: Array) -> None:
-        """Store the scores and which of them are too high: those that form a group of their own, or the given share."""
+    def _flag(self, distances: Array, least: float = 0.0) -> None:
+        """Store the scores and which are too high: those that form a group of their own, or the given share.
+
+        No row with a distance (squared) up to `least` is flagged, unless a share is given.
+        """
         self._line = draw_line(distances)
         self.outlier_scores_, self.separation_ = self._line.standardise(distances), self._line.gain
-        self.outliers_, self.threshold_ = self.outlier_scores_ > self._line.threshold, self._line.threshold
+        self.threshold_ = max(self._line.threshold, float(self._line.standardise(np.array([least]))[0]))
+        self.outliers_ = self.outlier_scores_ > self.threshold_
         if not isinstance(self.contamination, str):
             self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
-
-    def _above_rounding(self, squares: Array) -> Array:
-        """Return squared distances without those that rounding has made 0 or negative."""
-        unit = float(np.mean(self.kernel_.diag(self._L))) or 1.0
-        out: Array = np.maximum(squares, FLOOR * unit)
-        return out
 
     def _make_kernel(self, X: Array) -> Kernel:
         if isinstance(self.kernel, Kernel):
@@ -69,7 +68,7 @@ class SubspaceRecovery(Recovery):
     def _count_components(self, variances: Array) -> int:
         """Return how many components are wanted, by the rule, the number or the share that was given."""
         if isinstance(self.n_components, str):
-            return tuning.auto_components(variances)
+            return tuning.auto_components(variances, self._share)
         if isinstance(self.n_components, numbers.Integral):
             return min(int(self.n_components), variances.size)
         descending = np.sort(np.maximum(variances, 0.0))[::-1]
