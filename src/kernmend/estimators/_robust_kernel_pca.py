@@ -20,7 +20,8 @@ from kernmend.spectral import eigenpairs
 
 ERRORS = ("auto", "noise", "rows", "entries")
 MANY_FEATURES = 16  # from here on error="auto" is "entries"
-SIGMA = {"noise": 1.0, "rows": 0.03, "entries": 1.0}  # of a typical difference between two rows, or two entries
+SIGMA = {"noise": 1.0, "rows": 1.0, "entries": 1.0}  # of a typical difference between two rows, or two entries
+ROW_SIGMA = 0.03  # the same of "rows" with fewer features: there good rows lie close to a surface
 PRICE = {"noise": 0.3, "rows": 0.3, "entries": 0.07}  # that a typical row pays for its distance, of the most E can be
 UNMOVED = 1e-3  # of the typical distance of two rows: a row that moved less counts as one that did not
 
@@ -81,8 +82,8 @@ class RobustKernelPCA(SubspaceRecovery):
     recovered_ : ndarray of shape (n_samples, n_features)
         The mended data.
     outlier_scores_ : ndarray of shape (n_samples,)
-        Higher is worse: a robust z of the logarithm of how far a row was moved. 0 is typical, 1 the spread of the better
-        half of the rows.
+        Higher is worse: a robust z of the logarithm of how far a row was moved. 0 is typical, 1 the spread of the
+        better half of the rows.
     outliers_ : ndarray of bool, shape (n_samples,)
         The rows that count as corrupted: `outlier_scores_ > threshold_`. All were moved by more than 1 % of the typical
         distance of two rows.
@@ -208,7 +209,8 @@ class RobustKernelPCA(SubspaceRecovery):
         if isinstance(self.n_components, (str, float)):
             rank = min(1 + self._count_components(s[:-1]), s.size)  # the mean, then the share of what varies
         entries = X.shape[1] if self.error_ == "entries" else 1
-        rule = SIGMA[self.error_] * self._scale / float(np.sqrt(entries))
+        share = ROW_SIGMA if self.error_ == "rows" and X.shape[1] < MANY_FEATURES else SIGMA[self.error_]
+        rule = share * self._scale / float(np.sqrt(entries))
         self.sigma_ = rule if isinstance(self.sigma, str) else float(self.sigma)
         distances = Reference.from_largest(self.kernel_, X, s, U, rank).squared_rows(X)[0]
         typical = max(float(np.median(distances)), ROUNDING * float(np.mean(self.kernel_.diag(X))), 1e-300)
