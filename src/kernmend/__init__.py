@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernmend.estimators import KernelRecovery as KernelRecovery
+    from kernmend.estimators import LowRankRepresentation as LowRankRepresentation
     from kernmend.estimators import OutlierPursuit as OutlierPursuit
     from kernmend.estimators import RobustPCA as RobustPCA
 
@@ -17,11 +18,12 @@ __version__ = "0.1.0.dev0"
 
 _HOMES = {
     "KernelRecovery": "kernmend.estimators",
+    "LowRankRepresentation": "kernmend.estimators",
     "OutlierPursuit": "kernmend.estimators",
     "RobustPCA": "kernmend.estimators",
 }
 
-__all__ = ["KernelRecovery", "OutlierPursuit", "RobustPCA", "__version__"]
+__all__ = ["KernelRecovery", "LowRankRepresentation", "OutlierPursuit", "RobustPCA", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,8 @@
 """Estimators: they validate, build the objective, call a solver and store what it found."""
 
 from kernmend.estimators._kernel_recovery import KernelRecovery
+from kernmend.estimators._low_rank_representation import LowRankRepresentation
 from kernmend.estimators._outlier_pursuit import OutlierPursuit
 from kernmend.estimators._robust_pca import RobustPCA
 
-__all__ = ["KernelRecovery", "OutlierPursuit", "RobustPCA"]
+__all__ = ["KernelRecovery", "LowRankRepresentation", "OutlierPursuit", "RobustPCA"]
