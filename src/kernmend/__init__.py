@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kernmend.estimators import GraphRobustPCA as GraphRobustPCA
     from kernmend.estimators import KernelPCADenoiser as KernelPCADenoiser
     from kernmend.estimators import KernelRecovery as KernelRecovery
+    from kernmend.estimators import LowRankRepresentation as LowRankRepresentation
     from kernmend.estimators import OutlierPursuit as OutlierPursuit
     from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
     from kernmend.estimators import RobustPCA as RobustPCA
@@ -22,6 +23,7 @@ _HOMES = {
     "GraphRobustPCA": "kernmend.estimators",
     "KernelPCADenoiser": "kernmend.estimators",
     "KernelRecovery": "kernmend.estimators",
+    "LowRankRepresentation": "kernmend.estimators",
     "OutlierPursuit": "kernmend.estimators",
     "RobustKernelPCA": "kernmend.estimators",
     "RobustPCA": "kernmend.estimators",
@@ -31,6 +33,7 @@ __all__ = [
     "GraphRobustPCA",
     "KernelPCADenoiser",
     "KernelRecovery",
+    "LowRankRepresentation",
     "OutlierPursuit",
     "RobustKernelPCA",
     "RobustPCA",

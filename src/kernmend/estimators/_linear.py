@@ -56,7 +56,7 @@ class LinearRecovery(Recovery):
         # Noise alone has singular values up to (sqrt n + sqrt d) noise: the slack is what takes them away.
         share = float(np.sqrt(observed.mean()))
         self._slack = noise * share * (np.sqrt(X.shape[0]) + np.sqrt(X.shape[1]))
-        self._length = _typical(row_lengths(np.where(observed, data, 0.0)) / np.sqrt(observed.mean(axis=1))[:, None])
+        self._length = typical(row_lengths(np.where(observed, data, 0.0)) / np.sqrt(observed.mean(axis=1))[:, None])
         term = self._error_type.of(data, self.lam_, self._slack)
         with self._progress("mending", self.max_iter) as callback:
             options = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
@@ -106,13 +106,13 @@ def _solve_ranked(term: ErrorTerm, rank: int, options: dict[str, Any]) -> tuple[
     where many entries are far off.
     """
     center, X = RankTerm(limit=rank), term.X
-    penalty = term.lam / _typical(np.abs(X[X != 0]))
+    penalty = term.lam / typical(np.abs(X[X != 0]))
     size = float(np.linalg.norm(X))
     start = np.zeros_like(X)
     return solve_admm(start, [term], center=center, penalty=penalty, size=size, growth=RANK_GROWTH, **options), center
 
 
-def _typical(sizes: Array) -> float:
+def typical(sizes: Array) -> float:
     """Return the median of some sizes; the mean where that is 0, 1.0 where all are."""
     if not sizes.size:
         return 1.0
