@@ -9,7 +9,6 @@ from kernmend._typing import Array
 from kernmend.completion import fill_missing, median_observed_squared_distance
 from kernmend.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
 from kernmend.estimators._base import MOVED
-from kernmend.estimators._kernel_pca import ROUNDING
 from kernmend.estimators._parameters import resolve_bounds
 from kernmend.estimators._subspace import SubspaceRecovery
 from kernmend.estimators._validation import check_auto, check_choice
@@ -20,9 +19,12 @@ from kernmend.spectral import eigenpairs
 
 ERRORS = ("auto", "noise", "rows", "entries")
 MANY_FEATURES = 16  # from here on error="auto" is "entries"
-SIGMA = {"noise": 1.0, "rows": 1.0, "entries": 1.0}  # of a typical difference between two rows, or two entries
-ROW_SIGMA = 0.03  # the same of "rows" with fewer features: there good rows lie close to a surface
-PRICE = {"noise": 0.3, "rows": 0.3, "entries": 0.07}  # that a typical row pays for its distance, of the most E can be
+ENTRIES_WIDTH = 0.1  # gamma times the median squared distance for "entries": a spike carries a row out of narrow kernels
+# sigma, in typical differences of two rows (or entries), and what a typical row pays for its distance, of the most that
+# E can be. With few features good rows lie close to a surface, and along it any pull is too much.
+FEW = {"noise": (1.0, 0.01), "rows": (0.03, 0.3), "entries": (0.6, 0.07)}
+MANY = {"noise": (1.0, 0.3), "rows": (1.0, 0.3), "entries": (0.6, 0.07)}
+ROUNDING = 1e-9  # of the mean k(x, x): no typical squared distance counts as smaller, so that C stays finite
 UNMOVED = 1e-3  # of the typical distance of two rows: a row that moved less counts as one that did not
 
 
@@ -52,7 +54,8 @@ class RobustKernelPCA(SubspaceRecovery):
     kernel : {"rbf", "poly", "linear"} or Kernel, default="rbf"
         The kernel, or an object of a subclass of `kernmend.kernels.Kernel`.
     gamma : float or "auto", default="auto"
-        Of the Gaussian kernel exp(-gamma |a - b|^2). "auto" is 1 / (median squared distance).
+        Of the Gaussian kernel exp(-gamma |a - b|^2). "auto" is 1 / (median squared distance), a tenth of that for
+        error "entries".
     degree, coef0 : float, default=2, 1.0
         Of the polynomial kernel (a'b + coef0)^degree.
     n_components : int, float or "auto", default="auto"
@@ -165,10 +168,10 @@ class RobustKernelPCA(SubspaceRecovery):
         self._L = start
         self._scale = float(np.sqrt(median_observed_squared_distance(observed))) or 1.0
         self._bounds = resolve_bounds(self.bounds, observed)
-        self.kernel_ = self._make_kernel(start)
-        self.gamma_ = getattr(self.kernel_, "gamma", None)
         automatic = "entries" if X.shape[1] >= MANY_FEATURES else "rows"
         self.error_ = automatic if self.error == "auto" else self.error
+        self.kernel_ = self._make_kernel(start, ENTRIES_WIDTH if self.error_ == "entries" else 1.0)
+        self.gamma_ = getattr(self.kernel_, "gamma", None)
         rank = self._choose(start)
         with self._progress("mending", self.max_iter) as callback:
             result, self._subspace = solve_subspace(
@@ -209,12 +212,12 @@ class RobustKernelPCA(SubspaceRecovery):
         if isinstance(self.n_components, (str, float)):
             rank = min(1 + self._count_components(s[:-1]), s.size)  # the mean, then the share of what varies
         entries = X.shape[1] if self.error_ == "entries" else 1
-        share = ROW_SIGMA if self.error_ == "rows" and X.shape[1] < MANY_FEATURES else SIGMA[self.error_]
+        share, price = (MANY if X.shape[1] >= MANY_FEATURES else FEW)[self.error_]
         rule = share * self._scale / float(np.sqrt(entries))
         self.sigma_ = rule if isinstance(self.sigma, str) else float(self.sigma)
         distances = Reference.from_largest(self.kernel_, X, s, U, rank).squared_rows(X)[0]
         typical = max(float(np.median(distances)), ROUNDING * float(np.mean(self.kernel_.diag(X))), 1e-300)
-        self.C_ = PRICE[self.error_] * entries / typical if isinstance(self.C, str) else float(self.C)
+        self.C_ = price * entries / typical if isinstance(self.C, str) else float(self.C)
         return rank
 
     def _error_model(self, X: Array) -> ErrorModel:

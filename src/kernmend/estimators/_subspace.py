@@ -55,11 +55,11 @@ class SubspaceRecovery(Recovery):
         if not isinstance(self.contamination, str):
             self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
 
-    def _make_kernel(self, X: Array) -> Kernel:
+    def _make_kernel(self, X: Array, width: float = 1.0) -> Kernel:
         if isinstance(self.kernel, Kernel):
             kernel = self.kernel
         elif self.kernel == "rbf":
-            return RBF(tuning.auto_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
+            return RBF(width * tuning.auto_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
         else:
             kernel = Polynomial(self.degree, self.coef0) if self.kernel == "poly" else Linear()
         kernel.check(X)

@@ -74,29 +74,32 @@ def solve_subspace(
     subspace = fit_subspace(kernel, Z, rank)
     history = History(tol, callback, window=1)
     stop: StopReason = "max_iter"
+    history.add(*_measure(subspace, Z, error, C, 0.0, scale))
     try:
-        _note(history, subspace, Z, error, C, 0.0, scale)
         for _ in range(max_iter):
-            before = Z
-            Z, _, _ = move_rows(subspace, Z, error, C, scale=scale, bounds=bounds, max_iter=INNER, tol=tol)
-            if refit:
-                subspace = fit_subspace(kernel, Z, rank)
-            _note(history, subspace, Z, error, C, float(np.linalg.norm(Z - before)), scale)
+            moved, _, _ = move_rows(subspace, Z, error, C, scale=scale, bounds=bounds, max_iter=INNER, tol=tol)
+            found = fit_subspace(kernel, moved, rank) if refit else subspace
+            step = float(np.linalg.norm(moved - Z))
+            parts, step, residual = _measure(found, moved, error, C, step, scale)
+            if parts.total > history.records[-1].objective:  # by rounding: nothing is left to gain
+                stop = "converged"
+                break
+            Z, subspace = moved, found
+            history.add(parts, step, residual)
             if history.converged:
                 stop = "converged"
                 break
     except KeyboardInterrupt:
-        if not history.records:
-            raise
         stop = "interrupted"
     return SolverResult(Z, history.records, stop), subspace
 
 
-def _note(
-    history: History, subspace: Reference, Z: Array, error: ErrorModel, C: float, step: float, scale: float
-) -> None:
+def _measure(
+    subspace: Reference, Z: Array, error: ErrorModel, C: float, step: float, scale: float
+) -> tuple[Parts, float, float]:
+    """Return the parts of the objective, the step, and the residual: what a record of the history is made of."""
     dist2, gradient = subspace.squared_rows(Z)
     value, error_gradient = error.evaluate(Z)
     parts = Parts(C * float(dist2.sum()), value, 0.0, subspace.rank)
     slope = float(np.linalg.norm(C * gradient + error_gradient))  # the subspace is optimal: it adds nothing to it
-    history.add(parts, step, slope * scale / max(parts.total, np.finfo(np.float64).tiny))
+    return parts, step, slope * scale / max(parts.total, np.finfo(np.float64).tiny)
