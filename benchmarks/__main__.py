@@ -7,11 +7,12 @@ import numpy as np
 import scipy
 import sklearn
 
-from benchmarks import circle, default, entries, evaluation, imports, solvers
+from benchmarks import baselines, circle, default, entries, evaluation, imports, solvers
 
 BENCHMARKS = {
     "default": default.run,
     "entries": entries.run,
+    "baselines": baselines.run,
     "circle": circle.run,
     "solvers": solvers.run,
     "evaluation": evaluation.run,

@@ -36,7 +36,7 @@ def shrink_rows(X: Array, t: float) -> Array:
     array([[2.4, 3.2],
            [0. , 0. ]])
     """
-    out: Array = X * np.maximum(1.0 - t / np.maximum(row_lengths(X), np.finfo(X.dtype).tiny), 0.0)
+    out: Array = X * (1.0 - t / np.maximum(row_lengths(X), t or 1.0))
     return out
 
 
@@ -194,9 +194,9 @@ class ErrorTerm(Term):
 
     def gross(self, A: Array) -> Array:
         """Return S, the error of A beyond the allowance for noise."""
-        E = self.residual(A)
-        edge = self.lam * self.slack
-        E *= np.maximum(1.0 - edge / np.maximum(self.sizes(E), np.finfo(E.dtype).tiny), 0.0)
+        E, edge = self.residual(A), self.lam * self.slack
+        if edge > 0:
+            E *= 1.0 - edge / np.maximum(self.sizes(E), edge)
         return E
 
     def value(self, A: Array) -> float:  # noqa: D102
@@ -204,9 +204,8 @@ class ErrorTerm(Term):
 
     def prox(self, V: Array, t: float) -> Array:
         """Return V moved towards X, each entry (or row) by at most t lam."""
-        step = self.residual(V)
-        size = np.maximum(self.sizes(step), np.finfo(step.dtype).tiny)
-        step *= np.minimum(t / (t + self.slack), t * self.lam / size)
+        step, most = self.residual(V), t * self.lam
+        step *= np.minimum(t / (t + self.slack), most / np.maximum(self.sizes(step), most))
         step += V
         return step
 

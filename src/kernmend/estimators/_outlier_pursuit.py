@@ -10,11 +10,11 @@ from kernmend.estimators._parameters import check_common
 from kernmend.estimators._validation import check_auto, check_noise
 from kernmend.prox import RowTerm
 
-OUTLIER_SHARE = 0.1  # of the rows: what the default lam is made for
+OUTLIER_SHARE = 0.15  # of the rows: what the default lam is made for
 
 
 def pursuit_lam(n_rows: int, n_observed: float) -> float:
-    """Return 1 / (1 + sqrt(0.1 n / d)): the default of `OutlierPursuit`, see there."""
+    """Return 1 / (1 + sqrt(0.15 n / d)): the default of `OutlierPursuit`, see there."""
     return 1.0 / (1.0 + float(np.sqrt(OUTLIER_SHARE * n_rows / n_observed)))
 
 
@@ -31,9 +31,9 @@ class OutlierPursuit(LinearRecovery):
     lam : float or "auto", default="auto"
         Price of an error, between 0 and 1 and free of the units of the data: the pull on a row that belongs to the
         others is the length of its row of left singular vectors, at most 1, and a row that is pulled by less than `lam`
-        stays. "auto" is 1 / (1 + sqrt(0.1 n_samples / n_features)): with k rows of random direction the largest
+        stays. "auto" is 1 / (1 + sqrt(0.15 n_samples / n_features)): with k rows of random direction the largest
         singular value of these directions is about 1 + sqrt(k / n_features), and just below its inverse k such rows are
-        still all error. So it is the largest value that keeps a tenth of the rows from being taken for signal, and the
+        still all error. So it is the largest value that keeps 15 % of the rows from being taken for signal, and the
         largest does the least harm to the others. With missing entries, the observed ones per row are counted. (The
         authors' 3 / (7 sqrt(k)) is for outliers that all lie on one line, and often gives L = 0.)
     noise : float, default=0.0

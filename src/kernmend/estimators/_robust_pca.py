@@ -31,9 +31,9 @@ class RobustPCA(LinearRecovery):
         a dense N that costs |N|_F^2 / (2 c), c = noise (sqrt(n_samples) + sqrt(n_features)): the largest singular value
         that such noise has by itself, so that L shrinks by as much and no noise is left in it.
     rank : int or None, default=None
-        If given, L has at most this rank and |L|_* costs nothing: minimise |X - L|_1. Faster, without shrinkage, and
-        right for far more wrong entries, but not convex, so without a proof that the minimum is the global one. A rank
-        somewhat too high does little harm.
+        If given, L has at most this rank and |L|_* costs nothing: minimise |X - L|_1. Without shrinkage, and right for
+        far more wrong entries, but not convex, so without a proof that the minimum is the global one. With a rank that
+        is too high some wrong entries pass for signal.
     contamination : float or "auto", default="auto"
         Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=500

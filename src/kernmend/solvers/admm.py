@@ -6,6 +6,7 @@ where every function is a `kernmend.prox.Term` (it has a value and a prox) and w
 left out. Robust PCA is g = |.|_*, f = lam sum |x_ij - z_ij|; one more penalty is one more f_k.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from kernmend.solvers._result import Callback, History, SolverResult, StopReason
 
 _GROWTH = 1.5  # of the penalty, where one residual is more than `_RATIO` times the other
 _RATIO = 2.0
+_LAG = 0.01  # a growing penalty waits where the primal residual is below this share of the dual one, which still falls
+_MEMORY = 10  # iterations in which it has to halve to count as falling
 _FROZEN = 1e-3  # of the tolerance: where a growing penalty has brought Z to a halt
 _MAX_CHANGES = 60  # of the penalty: convergence is certain only where it is fixed at last
 
@@ -64,8 +67,9 @@ def solve_admm(
         Length that the primal residual is counted in, |X|_F.
     growth
         None adapts the penalty so that the two residuals fall together, which is right for convex terms. A number
-        multiplies it in each iteration: what non-convex terms need. It may freeze Z before the dual residual is small:
-        then the stop reason is "stalled". 1.0 leaves the penalty as it is.
+        multiplies it in each iteration, but for those in which only the dual residual is large and falls by itself:
+        what non-convex terms need. It may freeze Z before the dual residual is small: then the stop reason is
+        "stalled". 1.0 leaves the penalty as it is.
     tol
         Stop when both relative residuals are below it: primal |A - Z w| / size, dual mu |(Z - Z_before) w| / |Y|, with
         Y the multipliers. The record's `residual` is the larger one. With convex terms both 0 means: Z is the minimum.
@@ -140,6 +144,7 @@ class _Loop:
         self.mu, self.size = mu, size or 1.0
         self.step = self.primal = self.dual = self.multiplier = 0.0
         self.changes, self.growth = 0, growth
+        self.duals: deque[float] = deque(maxlen=_MEMORY)
 
     def iterate(self) -> None:
         """One step of each copy, then of Z, then of the multipliers; nothing is stored before all is computed."""
@@ -196,7 +201,9 @@ class _Loop:
         """Raise or lower mu where one residual lags behind the other, or as `growth` says."""
         factor = 1.0
         if self.growth is not None:
-            factor = self.growth
+            self.duals.append(self.dual)
+            waits = self.primal <= _LAG * self.dual and self.dual <= 0.5 * self.duals[0]
+            factor = 1.0 if waits else self.growth
         elif self.changes < _MAX_CHANGES and self.primal > _RATIO * self.dual:
             factor = _GROWTH
         elif self.changes < _MAX_CHANGES and self.dual > _RATIO * self.primal:
