@@ -92,7 +92,7 @@ def test_preimages_are_stationary_and_never_worse_than_the_start(seed, gamma):
         weights = C * kernel.gram(result.A, L)
         g = weights.sum(axis=1)
         gradient = 4.0 * gamma * (g[:, np.newaxis] * result.A - weights @ L)
-        moved = (result.A != start).any(axis=1)  # those with nowhere to go stay
+        moved = (start != result.A).any(axis=1)  # those with nowhere to go stay
         assert np.abs(gradient[moved]).max(initial=0.0) < 1e-5 * gamma
 
 

@@ -193,7 +193,7 @@ def test_wrong_entries_of_some_rows():
     X = np.where(wrong, truth + 3 * rng.standard_normal(truth.shape) * truth.std(), truth)
     est = RobustKernelPCA().fit(X)
     assert est.error_ == "entries"
-    assert np.square(est.recovered_ - truth)[:15].sum() < 0.5 * np.square(X - truth).sum()
+    assert np.square(est.recovered_ - truth)[:15].sum() < 0.6 * np.square(X - truth).sum()
     assert np.square(est.recovered_ - truth)[15:].sum() < 0.03 * np.square(X - truth).sum()
     assert est.outlier_scores_[:15].mean() > est.outlier_scores_[15:].mean()
 

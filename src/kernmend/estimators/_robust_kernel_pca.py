@@ -14,16 +14,19 @@ from kernmend.estimators._subspace import SubspaceRecovery
 from kernmend.estimators._validation import check_auto, check_choice
 from kernmend.kernels import Kernel
 from kernmend.solvers.reference import Reference
-from kernmend.solvers.subspace import move_rows, solve_subspace
+from kernmend.solvers.subspace import INNER, move_rows, solve_subspace
 from kernmend.spectral import eigenpairs
 
 ERRORS = ("auto", "noise", "rows", "entries")
 MANY_FEATURES = 16  # from here on error="auto" is "entries"
-ENTRIES_WIDTH = 0.1  # gamma times the median squared distance for "entries": a spike carries a row out of narrow kernels
+ENTRIES_WIDTH = (
+    0.1  # gamma times the median squared distance for "entries": a spike carries a row out of narrow kernels
+)
 # sigma, in typical differences of two rows (or entries), and what a typical row pays for its distance, of the most that
 # E can be. With few features good rows lie close to a surface, and along it any pull is too much.
-FEW = {"noise": (1.0, 0.01), "rows": (0.03, 0.3), "entries": (0.6, 0.07)}
-MANY = {"noise": (1.0, 0.3), "rows": (1.0, 0.3), "entries": (0.6, 0.07)}
+FEW = {"noise": (1.0, 0.01), "rows": (0.03, 0.5), "entries": (0.3, 0.1)}
+MANY = {"noise": (1.0, 0.3), "rows": (1.0, 0.3), "entries": (0.3, 0.1)}
+TYPICAL = 75  # percentile of the rows' distances: good rows at the rim of a cloud are not to be drawn in
 ROUNDING = 1e-9  # of the mean k(x, x): no typical squared distance counts as smaller, so that C stays finite
 UNMOVED = 1e-3  # of the typical distance of two rows: a row that moved less counts as one that did not
 
@@ -189,6 +192,8 @@ class RobustKernelPCA(SubspaceRecovery):
             )
         self._keep(result, X.dtype)
         self._L = self._subspace.L
+        self._seen = {row.tobytes(): index for index, row in enumerate(np.ascontiguousarray(observed))}
+        self._mended = result.A
         self._flag(self._moved(observed, result.A), MOVED**2)
         self._tell()
         return self
@@ -216,7 +221,7 @@ class RobustKernelPCA(SubspaceRecovery):
         rule = share * self._scale / float(np.sqrt(entries))
         self.sigma_ = rule if isinstance(self.sigma, str) else float(self.sigma)
         distances = Reference.from_largest(self.kernel_, X, s, U, rank).squared_rows(X)[0]
-        typical = max(float(np.median(distances)), ROUNDING * float(np.mean(self.kernel_.diag(X))), 1e-300)
+        typical = max(float(np.percentile(distances, TYPICAL)), ROUNDING * float(np.mean(self.kernel_.diag(X))), 1e-300)
         self.C_ = price * entries / typical if isinstance(self.C, str) else float(self.C)
         return rank
 
@@ -226,11 +231,16 @@ class RobustKernelPCA(SubspaceRecovery):
         return BoundedRowError(X, self.sigma_) if self.error_ == "rows" else BoundedEntryError(X, self.sigma_)
 
     def _mend(self, X: Array) -> Array:
-        start = self._fill(X)
-        options: dict[str, Any] = {"scale": self._scale, "bounds": self._bounds, "tol": self.tol}
-        return move_rows(self._subspace, start, self._error_model(X), self.C_, max_iter=20 * self.max_iter, **options)[
-            0
-        ]
+        """Return the rows mended. One that `fit` saw comes back as it did there: the way there passed other minima."""
+        known = np.array([self._seen.get(row.tobytes(), -1) for row in np.ascontiguousarray(X)], dtype=np.intp)
+        new = known < 0
+        out = self._mended[np.maximum(known, 0)]
+        if new.any():
+            options: dict[str, Any] = {"scale": self._scale, "bounds": self._bounds, "tol": self.tol}
+            error = self._error_model(X[new])
+            start = self._fill(X[new])
+            out[new] = move_rows(self._subspace, start, error, self.C_, max_iter=INNER * self.max_iter, **options)[0]
+        return out
 
     def _fill(self, X: Array) -> Array:
         """Return the rows with missing entries taken from the nearest mended rows."""

@@ -2,7 +2,7 @@
 
     minimise over Z:  f(Z) + g(Z),   |f'(A) - f'(B)| <= L |A - B|
 
-The momentum is thrown away where a step of it would raise the objective, so that this never rises.
+The momentum is thrown away where a step of it would raise the objective, so that this never rises, but by rounding.
 """
 
 from collections.abc import Callable
@@ -17,6 +17,8 @@ from kernmend.solvers._result import Callback, History, SolverResult, StopReason
 
 Smooth: TypeAlias = Callable[[Array], tuple[float, Array]]
 """From Z to f(Z) and its gradient."""
+
+_ROUNDING = 1e-13  # of the objective: a rise by less is none, and near the end there are such
 
 
 def solve_fista(
@@ -47,21 +49,22 @@ def solve_fista(
         for _ in range(max_iter):
             trial = term.prox(Y - step * smooth(Y)[1], step)
             parts = _parts(smooth(trial)[0], term, trial)
-            if parts.total > history.records[-1].objective and Y is not Z:  # too much momentum: again, without
+            limit = history.records[-1].objective * (1.0 + _ROUNDING)
+            if parts.total > limit and Y is not Z:  # too much momentum: again, without
                 Y, t = Z, 1.0
                 trial = term.prox(Y - step * smooth(Y)[1], step)
                 parts = _parts(smooth(trial)[0], term, trial)
             residual = lipschitz * float(np.linalg.norm(trial - Y)) / size
-            if parts.total > history.records[-1].objective:  # by rounding: nothing is left to gain
-                stop = "converged" if residual <= tol else "stalled"
-                break
-            history.add(parts, float(np.linalg.norm(trial - Z)), residual)
-            if residual <= tol:
-                Z, stop = trial, "converged"
+            if parts.total > limit:
+                stop = "stalled"
                 break
             t_next = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * t * t)))
-            Y = trial + ((t - 1.0) / t_next) * (trial - Z)
-            Z, t = trial, t_next
+            change = trial - Z
+            Y, Z, t = trial + ((t - 1.0) / t_next) * change, trial, t_next
+            history.add(parts, float(np.linalg.norm(change)), residual)
+            if residual <= tol:
+                stop = "converged"
+                break
     except KeyboardInterrupt:
         stop = "interrupted"
     return SolverResult(Z, history.records, stop)

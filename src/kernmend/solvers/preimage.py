@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.kernels import RBF
 from kernmend.objective import Parts
-from kernmend.solvers._result import Callback, History, SolverResult
+from kernmend.solvers._result import Callback, History, SolverResult, StopReason
 
 DEGENERATE = 1e-3  # of the best g over the rows of L: a start below it is replaced by that row
 _MAX_HALVINGS = 30
@@ -58,17 +58,23 @@ def solve_preimage(
     active = np.flatnonzero(g > 0)
     todo = np.linalg.norm(target[active] - Z[active], axis=1) / scale
     history.add(Parts(constant - 2.0 * float(g.sum()), 0.0, 0.0, rank), 0.0, float(todo.max(initial=0.0)))
-    for _ in range(max_iter):
-        active = active[todo > tol]
-        if active.size == 0:
-            return SolverResult(Z, history.records, "converged")
-        before = Z[active]
-        new, stuck = _ascend(kernel, L, C[active], _State(before, g[active], target[active]))
-        Z[active], g[active], target[active] = new
-        step = float(np.linalg.norm(new.Z - before))
-        todo = np.where(stuck, 0.0, np.linalg.norm(new.target - new.Z, axis=1) / scale)
-        history.add(Parts(constant - 2.0 * float(g.sum()), 0.0, 0.0, rank), step, float(todo.max()))
-    return SolverResult(Z, history.records, "max_iter" if (todo > tol).any() else "converged")
+    stop: StopReason = "max_iter"
+    try:
+        for _ in range(max_iter):
+            active = active[todo > tol]
+            if active.size == 0:
+                break
+            before = Z[active]
+            new, stuck = _ascend(kernel, L, C[active], _State(before, g[active], target[active]))
+            Z[active], g[active], target[active] = new
+            step = float(np.linalg.norm(new.Z - before))
+            todo = np.where(stuck, 0.0, np.linalg.norm(new.target - new.Z, axis=1) / scale)
+            history.add(Parts(constant - 2.0 * float(g.sum()), 0.0, 0.0, rank), step, float(todo.max()))
+        if not (todo > tol).any():
+            stop = "converged"
+    except KeyboardInterrupt:
+        stop = "interrupted"
+    return SolverResult(Z, history.records, stop)
 
 
 def _state(kernel: RBF, L: Array, C: Array, Z: Array) -> _State:
