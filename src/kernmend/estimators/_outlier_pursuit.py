@@ -41,9 +41,9 @@ class OutlierPursuit(LinearRecovery):
         |N|_F^2 / (2 c), c = noise (sqrt(n_samples) + sqrt(n_features)), the largest singular value of such noise.
     contamination : float or "auto", default="auto"
         Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
-    max_iter : int, default=500
+    max_iter : int, default=1000
         Iterations of the solver.
-    tol : float, default=1e-7
+    tol : float, default=1e-6
         Stop when both optimality residuals, primal and dual, relative, are below it.
     verbose : int, default=0
         1 shows a progress bar.
@@ -93,8 +93,8 @@ class OutlierPursuit(LinearRecovery):
         lam: float | str = "auto",
         noise: float = 0.0,
         contamination: float | str = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-7,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
         verbose: int = 0,
     ) -> None:
         self.lam = lam
