@@ -89,9 +89,10 @@ def _tensorly(X: np.ndarray) -> np.ndarray:
 
 def _rpca(n_components: int) -> Method:
     def method(X: np.ndarray) -> np.ndarray:
-        est = import_module("rpca").RobustPCA(n_components=n_components, tol=1e-6, verbose=False)
+        est = import_module("rpca").RobustPCA(n_components=n_components, verbose=False)
         with contextlib.redirect_stdout(io.StringIO()):
-            return np.asarray(est.inverse_transform(est.fit_transform(X)))
+            est.fit(X)
+        return np.asarray(est.low_rank_ + est.mean_)
 
     return method
 
