@@ -235,3 +235,24 @@ def test_interruption_keeps_what_there_is(make, monkeypatch):
     assert est.recovered_.shape == X.shape
     assert np.isfinite(est.recovered_).all()
     assert est.n_iter_ == 3
+
+
+@every
+@pytest.mark.parametrize("value", [0.0, 3.7, 1e8])
+@IGNORE_MAX_ITER
+def test_constant_data(make, value):
+    X = np.full((20, 3), value)
+    est = make().fit(X)
+    np.testing.assert_allclose(est.recovered_, X, rtol=0.02)
+    assert not est.outliers_.any()
+
+
+@every
+@pytest.mark.parametrize("shape", [(2, 1), (2, 5), (3, 200), (40, 1)])
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+@IGNORE_MAX_ITER
+def test_odd_shapes_and_scales(make, shape, scale):
+    est = make().fit(scale * np.random.default_rng(0).standard_normal(shape))
+    assert np.isfinite(est.recovered_).all()
+    assert np.isfinite(est.objective_).all()
+    assert np.isfinite(est.outlier_scores_).all()

@@ -68,12 +68,12 @@ def test_missing_entries_are_filled_in():
 def test_a_given_rank_needs_no_lam_and_bears_more_errors(share):
     L = low_rank(150, 120, 4)
     X, wrong = wrong_entries(L, share, 10.0)
-    est = RobustPCA(rank=4).fit(X)
+    est = RobustPCA(rank=4, tol=1e-8).fit(X)
     assert (est.stop_reason_, est.rank_) == ("converged", 4)
     assert relative(est.recovered_, L) < 1e-6
     np.testing.assert_array_equal(est.entry_outliers_, wrong)
     np.testing.assert_allclose(est.transform(X), est.recovered_, atol=1e-4)
-    holes = RobustPCA(rank=4).fit(with_holes(X, 0.1))
+    holes = RobustPCA(rank=4, tol=1e-8).fit(with_holes(X, 0.1))
     assert relative(holes.recovered_, L) < 1e-6
 
 

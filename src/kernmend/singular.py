@@ -9,6 +9,7 @@ from kernmend._typing import Array
 _DENSE_BELOW = 80  # rows or columns: under this a dense solver is as fast
 _DENSE_SHARE = 0.35  # of min(n, d): a block wider than this costs as much as a dense solver
 _MAX_PASSES = 8
+_ROUNDING = 1e-10  # of |X|_2
 _GRAM_SAFE = 1e-4  # of |X|_2: above such a cut-off the eigenvalues of X'X give singular values to 1e-8
 
 
@@ -93,6 +94,13 @@ class TopSingular:
         if not self._wide:
             self._block = _with_fresh(Vt.T, _guards(kept), np.random.default_rng(self.seed))
         return U, s, Vt
+
+
+def compact_svd(X: Array) -> tuple[Array, Array, Array]:
+    """Return the SVD of X without the singular values that are 0 but for rounding; at least one is kept."""
+    U, s, Vt = np.linalg.svd(X, full_matrices=False)
+    rank = max(1, int(np.count_nonzero(s > _ROUNDING * s[0])))
+    return U[:, :rank], s[:rank], Vt[:rank]
 
 
 def spectral_norm(X: Array) -> float:

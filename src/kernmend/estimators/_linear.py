@@ -1,5 +1,6 @@
 """What the models "low rank plus gross errors" share: the fit, the scores, and new rows."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,6 @@ class LinearRecovery(Recovery):
         with self._progress("mending", self.max_iter) as callback:
             options = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
             result, center = _solve_convex(term, options) if rank is None else _solve_ranked(term, rank, options)
-        self._keep(result, X.dtype)
         self.components_: Array = np.zeros((0, X.shape[1])) if center.Vt is None else center.Vt
         self.singular_values_: Array = np.zeros(0) if center.singular_values is None else center.singular_values
         self._penalty = self.lam_ * (np.sqrt(X.shape[1]) if self._error_type is EntryTerm else 1.0) / self._length
@@ -69,7 +69,10 @@ class LinearRecovery(Recovery):
         if rank is not None:  # directions beyond the true rank are of the size of the last step, and mean nothing
             real = self.singular_values_ > REAL * self.singular_values_.max(initial=0.0)
             self.components_, self.singular_values_ = self.components_[real], self.singular_values_[real]
-            self.rank_ = int(real.sum())
+            if result.stop_reason == "stalled":
+                result = _with_last(result, self._mend(data), term)
+        self._keep(result, X.dtype)
+        self.rank_ = len(self.components_)
         self.outlier_scores_ = self._scores(data, result.A)
         self.outliers_, self.threshold_ = flag_large(self.outlier_scores_, MOVED)
         if not isinstance(self.contamination, str):
@@ -110,6 +113,13 @@ def _solve_ranked(term: ErrorTerm, rank: int, options: dict[str, Any]) -> tuple[
     size = float(np.linalg.norm(X))
     start = np.zeros_like(X)
     return solve_admm(start, [term], center=center, penalty=penalty, size=size, growth=RANK_GROWTH, **options), center
+
+
+def _with_last(result: SolverResult, A: Array, term: ErrorTerm) -> SolverResult:
+    """Return the result with the rows mended once more, each for itself, in the row space that was found."""
+    error = term.value(A)
+    last = replace(result.history[-1], iteration=result.n_iter + 1, objective=error, error=error)
+    return SolverResult(A, [*result.history, last], result.stop_reason)
 
 
 def typical(sizes: Array) -> float:

@@ -13,9 +13,9 @@ from kernmend.estimators._parameters import check_common
 from kernmend.estimators._validation import check_auto
 from kernmend.prox import NuclearTerm, RowTerm, row_lengths
 from kernmend.scoring import flag_large, flag_share
+from kernmend.singular import compact_svd
 from kernmend.solvers import Block, solve_admm
 
-_RANK_TOL = 1e-10  # of the largest singular value of the dictionary
 _SHARE_OF_PURSUIT = 0.5
 
 
@@ -125,7 +125,7 @@ class LowRankRepresentation(Recovery):
         data = X.astype(np.float64, copy=False)
         length = typical(row_lengths(data))
         self.lam_ = _SHARE_OF_PURSUIT * pursuit_lam(*X.shape) / length if lam is None else lam
-        P, s, Vt = _basis(data if self.dictionary is None else self._check_dictionary(X.shape[1]))
+        P, s, Vt = compact_svd(data if self.dictionary is None else self._check_dictionary(X.shape[1]))
         top = float(s[0]) or 1.0
         inside = data @ Vt.T
         outside = row_lengths(data - inside @ Vt)  # of no use for Z, but part of a row's error: one column more
@@ -159,13 +159,6 @@ class LowRankRepresentation(Recovery):
         if D.shape[1] != n_features:
             raise ValueError(f"dictionary must have the {n_features} features of X, got {D.shape[1]}")
         return D
-
-
-def _basis(D: Array) -> tuple[Array, Array, Array]:
-    """Return the SVD of the dictionary without its zero singular values; at least one is kept."""
-    P, s, Vt = np.linalg.svd(D, full_matrices=False)
-    rank = max(1, int(np.count_nonzero(s > _RANK_TOL * s[0])))
-    return P[:, :rank], s[:rank], Vt[:rank]
 
 
 def _affinity(nuclear: NuclearTerm, n_samples: int) -> Array:

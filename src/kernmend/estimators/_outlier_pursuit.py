@@ -34,16 +34,18 @@ class OutlierPursuit(LinearRecovery):
         stays. "auto" is 1 / (1 + sqrt(0.15 n_samples / n_features)): with k rows of random direction the largest
         singular value of these directions is about 1 + sqrt(k / n_features), and just below its inverse k such rows are
         still all error. So it is the largest value that keeps 15 % of the rows from being taken for signal, and the
-        largest does the least harm to the others. With missing entries, the observed ones per row are counted. (The
-        authors' 3 / (7 sqrt(k)) is for outliers that all lie on one line, and often gives L = 0.)
+        largest does the least harm to the others. With missing entries, the observed ones per row are counted. Where
+        the good rows are not of low rank either (images), values nearer to 1 move them less; where they are noisy,
+        these leave more of the noise. (The authors' 3 / (7 sqrt(k)) is for outliers that all lie on one line, and
+        often gives L = 0.)
     noise : float, default=0.0
         Standard deviation of small errors in all entries. The error X - L is S plus a dense N that costs
         |N|_F^2 / (2 c), c = noise (sqrt(n_samples) + sqrt(n_features)), the largest singular value of such noise.
     contamination : float or "auto", default="auto"
         Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
-    max_iter : int, default=500
+    max_iter : int, default=1000
         Iterations of the solver.
-    tol : float, default=1e-7
+    tol : float, default=1e-6
         Stop when both optimality residuals, primal and dual, relative, are below it.
     verbose : int, default=0
         1 shows a progress bar.
@@ -93,8 +95,8 @@ class OutlierPursuit(LinearRecovery):
         lam: float | str = "auto",
         noise: float = 0.0,
         contamination: float | str = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-7,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
         verbose: int = 0,
     ) -> None:
         self.lam = lam

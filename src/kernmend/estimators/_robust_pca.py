@@ -36,9 +36,9 @@ class RobustPCA(LinearRecovery):
         is too high some wrong entries pass for signal.
     contamination : float or "auto", default="auto"
         Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
-    max_iter : int, default=500
+    max_iter : int, default=1000
         Iterations of the solver.
-    tol : float, default=1e-7
+    tol : float, default=1e-6
         Stop when both optimality residuals, primal and dual, relative, are below it.
     verbose : int, default=0
         1 shows a progress bar.
@@ -68,7 +68,7 @@ class RobustPCA(LinearRecovery):
     n_iter_, rank_ : int
     stop_reason_ : {"converged", "max_iter", "stalled", "interrupted"}
         "stalled" only with `rank`: the iterates came to rest before the dual residual was below `tol`, which is what a
-        rank that is too high does.
+        rank that is too high, or noise without `noise`, does.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -97,8 +97,8 @@ class RobustPCA(LinearRecovery):
         noise: float = 0.0,
         rank: int | None = None,
         contamination: float | str = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-7,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
         verbose: int = 0,
     ) -> None:
         self.lam = lam

@@ -20,8 +20,10 @@ from kernmend.solvers._result import Callback, History, SolverResult, StopReason
 _GROWTH = 1.5  # of the penalty, where one residual is more than `_RATIO` times the other
 _RATIO = 2.0
 _LAG = 0.01  # a growing penalty waits where the primal residual is below this share of the dual one, which still falls
-_MEMORY = 10  # iterations in which it has to halve to count as falling
+_MEMORY = 10  # iterations: the dual residual has to halve in them to count as falling
 _FROZEN = 1e-3  # of the tolerance: where a growing penalty has brought Z to a halt
+_ROUNDING = 1e-14  # of `size`
+_QUICK_CHANGES = 15  # of the penalty; after these it waits `_MEMORY` iterations to see what a change does
 _MAX_CHANGES = 60  # of the penalty: convergence is certain only where it is fixed at last
 
 
@@ -143,7 +145,8 @@ class _Loop:
         self.scaled = [np.zeros_like(A) for A in self.copies]
         self.mu, self.size = mu, size or 1.0
         self.step = self.primal = self.dual = self.multiplier = 0.0
-        self.changes, self.growth = 0, growth
+        self.iteration = self.changes = self.may_change = 0
+        self.growth = growth
         self.duals: deque[float] = deque(maxlen=_MEMORY)
 
     def iterate(self) -> None:
@@ -164,9 +167,11 @@ class _Loop:
             moved += _square(block.of(change))
             scaled.append(Y_new)
         self.Z, self.copies, self.scaled = Z, copies, scaled
+        self.iteration += 1
         self.step = float(np.sqrt(_square(change)))
         self.primal = float(np.sqrt(gap)) / self.size
-        self.dual = float(np.sqrt(moved / length)) if length else 0.0  # mu |change| / |Y|
+        still = moved <= (_ROUNDING * self.size) ** 2  # then the multipliers may be nothing but rounding as well
+        self.dual = 0.0 if still else float(np.sqrt(moved / length)) if length else np.inf  # mu |change| / |Y|
         self.multiplier = float(np.sqrt(length))
 
     def _centre(self, copies: list[Array]) -> Array:
@@ -204,12 +209,15 @@ class _Loop:
             self.duals.append(self.dual)
             waits = self.primal <= _LAG * self.dual and self.dual <= 0.5 * self.duals[0]
             factor = 1.0 if waits else self.growth
-        elif self.changes < _MAX_CHANGES and self.primal > _RATIO * self.dual:
-            factor = _GROWTH
-        elif self.changes < _MAX_CHANGES and self.dual > _RATIO * self.primal:
-            factor = 1.0 / _GROWTH
+        elif self.iteration >= self.may_change and self.changes < _MAX_CHANGES:
+            if self.primal > _RATIO * self.dual:
+                factor = _GROWTH
+            elif self.dual > _RATIO * self.primal:
+                factor = 1.0 / _GROWTH
         if factor != 1.0:
             self.changes += 1
+            if self.changes > _QUICK_CHANGES:
+                self.may_change = self.iteration + _MEMORY
             self.mu *= factor
             for Y in self.scaled:
                 Y /= factor
