@@ -25,7 +25,8 @@ def chosen(est: Any) -> str:
         words.append(str(est.kernel_))
     if hasattr(est, "error_"):
         words.append(f"error {est.error_!r}")
-    for name in ("lam", "rho"):
+    names = ("lam", "rho", "C", "sigma") + (() if hasattr(est, "kernel_") else ("gamma", "feature_gamma"))
+    for name in names:
         if hasattr(est, f"{name}_"):
             value = getattr(est, f"{name}_")
             words.append(f"{name} none" if value is None else f"{name} {value:.4g}")
