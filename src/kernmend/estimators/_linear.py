@@ -30,7 +30,8 @@ class LinearRecovery(Recovery):
         """Mend rows, seen or new: the nearest point, by the same error model, of the row space that `fit` found.
 
         Each row l minimises E(x - l) + l M^-1 l' / 2, M = (L'L)^(1/2) of the mended data L, which the rows of L
-        themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`. Missing entries are filled in.
+        themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`. Missing entries are filled
+        in.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
