@@ -166,11 +166,13 @@ def test_rows_by_themselves_end_where_the_joint_problem_did(kind, holes):
     center = NuclearTerm()
     joint = run(KINDS[kind].of(X, LAM[kind]), center, tol=1e-10)
     term, known = KINDS[kind].of(X, LAM[kind]), SubspaceTerm(center.Vt, center.singular_values)
-    rows = solve_rows(term, known, penalty=1.0, tol=1e-10, max_iter=20000)
+    rows, unfinished = solve_rows(term, known, penalty=1.0, size=1.0, tol=1e-9, max_iter=20000)
+    assert unfinished == 0
     np.testing.assert_allclose(rows, joint.A, atol=1e-6)
     some = np.array([True, False] * 4)
-    alone = solve_rows(term.rows(some), known, penalty=1.0, tol=1e-10, max_iter=20000)
+    alone, _ = solve_rows(term.rows(some), known, penalty=1.0, size=1.0, tol=1e-9, max_iter=20000)
     np.testing.assert_allclose(alone, rows[some], atol=1e-12)
+    assert solve_rows(term, known, penalty=1.0, size=1.0, tol=1e-9, max_iter=1)[1] == len(X)
 
 
 # --- the partial SVD ------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """What the models "low rank plus gross errors" share: the fit, the scores, and new rows."""
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
@@ -14,6 +16,8 @@ from kernmend.singular import spectral_norm
 from kernmend.solvers import SolverResult, solve_admm, solve_rows
 
 RANK_GROWTH = 1.2  # of the penalty, where the rank is given
+NEW_ROWS_TOL = 10.0  # of `tol`: the row space is only known to `tol`, and nearer than that a row comes very slowly
+NEW_ROWS_ITER = 5000
 REAL = 1e-6  # of the largest singular value
 
 
@@ -26,7 +30,8 @@ class LinearRecovery(Recovery):
         """Mend rows, seen or new: the nearest point, by the same error model, of the row space that `fit` found.
 
         Each row l minimises E(x - l) + l M^-1 l' / 2, M = (L'L)^(1/2) of the mended data L, which the rows of L
-        themselves do: seen rows come back as in `fit_transform`. Missing entries are filled in.
+        themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`. Missing entries are filled
+        in.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
@@ -85,7 +90,18 @@ class LinearRecovery(Recovery):
             return np.zeros_like(X)
         term = self._error_type.of(X, self.lam_, self._slack)
         center = SubspaceTerm(self.components_, self._weights)
-        return solve_rows(term, center, penalty=self._penalty, tol=self.tol)
+        tol = NEW_ROWS_TOL * self.tol
+        mended, unfinished = solve_rows(
+            term, center, penalty=self._penalty, size=self._length, max_iter=NEW_ROWS_ITER, tol=tol
+        )
+        if unfinished:
+            warnings.warn(
+                f"{unfinished} of {len(X)} rows not converged after {NEW_ROWS_ITER} iterations: raise tol (now "
+                f"{self.tol:g}) if the result is good enough",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return mended
 
     def _scores(self, X: Array, L: Array) -> Array:
         """Return the length of each row's gross error, as a share of a typical row's length."""

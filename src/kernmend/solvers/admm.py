@@ -102,16 +102,18 @@ def solve_admm(
     return SolverResult(loop.Z, history.records, stop_reason)
 
 
-def solve_rows(term: ErrorTerm, center: Term, *, penalty: float, max_iter: int = 2000, tol: float = 1e-7) -> Array:
+def solve_rows(
+    term: ErrorTerm, center: Term, *, penalty: float, size: float, max_iter: int = 2000, tol: float = 1e-7
+) -> tuple[Array, int]:
     """Minimise g(Z) + f(Z) where both are sums over the rows, each row by itself: what it becomes is its own affair.
 
-    The same iteration with a fixed penalty. A row is done when its own two residuals are below `tol`, relative to its
-    own length and that of its multipliers.
+    The same iteration with a fixed penalty. A row is done when its own two residuals are below `tol`, relative to
+    `size`, the length of a typical row, and to its own multipliers. Returns the rows, and how many were not done after
+    `max_iter` iterations.
     """
     out = np.zeros_like(term.X)
     active = np.ones(len(out), dtype=bool)
     Z, Y = out, np.zeros_like(out)
-    size = np.maximum(row_lengths(term.X), np.finfo(out.dtype).tiny)
     for _ in range(max_iter):
         A = term.prox(Z - Y, 1.0 / penalty)
         Y += A
@@ -125,11 +127,10 @@ def solve_rows(term: ErrorTerm, center: Term, *, penalty: float, max_iter: int =
         out[active] = Z
         active[active] = left
         if not left.any():
-            break
-        term, Z, Y, size = term.rows(left), Z[left], Y[left], size[left]
-    else:
-        out[active] = Z
-    return out
+            return out, 0
+        term, Z, Y = term.rows(left), Z[left], Y[left]
+    out[active] = Z
+    return out, int(active.sum())
 
 
 class _Loop:
