@@ -25,7 +25,7 @@ ENTRIES_WIDTH = (
 # sigma, in typical differences of two rows (or entries), and what a typical row pays for its distance, of the most that
 # E can be. With few features good rows lie close to a surface, and along it any pull is too much.
 FEW = {"noise": (1.0, 0.01), "rows": (0.03, 0.5), "entries": (0.3, 0.1)}
-MANY = {"noise": (1.0, 0.3), "rows": (1.0, 0.3), "entries": (0.3, 0.1)}
+MANY = {"noise": (1.0, 0.3), "rows": (1.0, 0.3), "entries": (0.6, 0.08)}
 TYPICAL = 75  # percentile of the rows' distances: good rows at the rim of a cloud are not to be drawn in
 ROUNDING = 1e-9  # of the mean k(x, x): no typical squared distance counts as smaller, so that C stays finite
 UNMOVED = 1e-3  # of the typical distance of two rows: a row that moved less counts as one that did not
