@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from convex import cp, low_rank, solve, wrong_entries, wrong_rows
+from threadpoolctl import threadpool_info
 
 from kernmend.prox import EntryTerm, NuclearTerm, RankTerm, RowTerm, SubspaceTerm, Term, shrink_singular_values
 from kernmend.singular import TopSingular, spectral_norm
@@ -220,3 +221,9 @@ def test_partial_and_full_svd_give_the_same_path(shape):
     np.testing.assert_allclose(partial.A, full.A, atol=1e-5)
     assert partial.objective[-1] == pytest.approx(full.objective[-1], rel=1e-6)
     np.testing.assert_allclose(shrink_singular_values(X, 0.0)[0], X, atol=1e-12)
+
+
+def test_thread_pools_are_left_as_they_were():
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    run(EntryTerm(small(), 0.35), max_iter=3)
+    assert [pool["num_threads"] for pool in threadpool_info()] == before

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from kernmend._threads import few_threads
 from kernmend._typing import Array
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.prox import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
@@ -64,7 +65,7 @@ class LinearRecovery(Recovery):
         self._slack = noise * share * (np.sqrt(X.shape[0]) + np.sqrt(X.shape[1]))
         self._length = typical(row_lengths(np.where(observed, data, 0.0)) / np.sqrt(observed.mean(axis=1))[:, None])
         term = self._error_type.of(data, self.lam_, self._slack)
-        with self._progress("mending", self.max_iter) as callback:
+        with self._progress("mending", self.max_iter) as callback, few_threads(X.size):
             options = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
             result, center = _solve_convex(term, options) if rank is None else _solve_ranked(term, rank, options)
         self.components_: Array = np.zeros((0, X.shape[1])) if center.Vt is None else center.Vt
@@ -91,9 +92,10 @@ class LinearRecovery(Recovery):
         term = self._error_type.of(X, self.lam_, self._slack)
         center = SubspaceTerm(self.components_, self._weights)
         tol = NEW_ROWS_TOL * self.tol
-        mended, unfinished = solve_rows(
-            term, center, penalty=self._penalty, size=self._length, max_iter=NEW_ROWS_ITER, tol=tol
-        )
+        with few_threads(X.size):
+            mended, unfinished = solve_rows(
+                term, center, penalty=self._penalty, size=self._length, max_iter=NEW_ROWS_ITER, tol=tol
+            )
         if unfinished:
             warnings.warn(
                 f"{unfinished} of {len(X)} rows not converged after {NEW_ROWS_ITER} iterations: raise tol (now "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernmend._threads import few_threads
 from kernmend._typing import Array
 from kernmend.objective import Parts
 from kernmend.prox import ErrorTerm, Term, row_lengths
@@ -87,16 +88,17 @@ def solve_admm(
     history.add(loop.parts(), 0.0)
     stop_reason: StopReason = "max_iter"
     try:
-        for _ in range(max_iter):
-            loop.iterate()
-            history.add(loop.parts(), loop.step, loop.residual)
-            if loop.residual <= tol and loop.proved(tol):
-                stop_reason = "converged"
-                break
-            if loop.frozen(tol):
-                stop_reason = "stalled"
-                break
-            loop.adapt()
+        with few_threads(start.size):
+            for _ in range(max_iter):
+                loop.iterate()
+                history.add(loop.parts(), loop.step, loop.residual)
+                if loop.residual <= tol and loop.proved(tol):
+                    stop_reason = "converged"
+                    break
+                if loop.frozen(tol):
+                    stop_reason = "stalled"
+                    break
+                loop.adapt()
     except KeyboardInterrupt:
         stop_reason = "interrupted"
     return SolverResult(loop.Z, history.records, stop_reason)
