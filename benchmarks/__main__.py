@@ -7,12 +7,13 @@ import numpy as np
 import scipy
 import sklearn
 
-from benchmarks import circle, default, detectors, entries, evaluation, imports, solvers
+from benchmarks import baselines, circle, default, detectors, entries, evaluation, imports, solvers
 
 BENCHMARKS = {
     "default": default.run,
     "detectors": detectors.run,
     "entries": entries.run,
+    "baselines": baselines.run,
     "circle": circle.run,
     "solvers": solvers.run,
     "evaluation": evaluation.run,

@@ -29,10 +29,9 @@ def corrupted_circle(seed=0, n=60):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [KernelRecovery(), KernelRecovery(kernel="poly"), KernelRecovery(solver="alternating-parallel")]
-)
+@parametrize_with_checks([KernelRecovery(kernel="poly"), KernelRecovery(solver="alternating-parallel")])
 def test_scikit_learn_contract(estimator, check):
+    """Of the default as well, in test_common.py."""
     check(estimator)
 
 

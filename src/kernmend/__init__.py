@@ -9,13 +9,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kernmend.estimators import GraphRobustPCA as GraphRobustPCA
+    from kernmend.estimators import KernelPCADenoiser as KernelPCADenoiser
     from kernmend.estimators import KernelRecovery as KernelRecovery
+    from kernmend.estimators import LowRankRepresentation as LowRankRepresentation
+    from kernmend.estimators import OutlierPursuit as OutlierPursuit
+    from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
+    from kernmend.estimators import RobustPCA as RobustPCA
 
 __version__ = "0.1.0.dev0"
 
-_HOMES = {"KernelRecovery": "kernmend.estimators"}
+_HOMES = {
+    "GraphRobustPCA": "kernmend.estimators",
+    "KernelPCADenoiser": "kernmend.estimators",
+    "KernelRecovery": "kernmend.estimators",
+    "LowRankRepresentation": "kernmend.estimators",
+    "OutlierPursuit": "kernmend.estimators",
+    "RobustKernelPCA": "kernmend.estimators",
+    "RobustPCA": "kernmend.estimators",
+}
 
-__all__ = ["KernelRecovery", "__version__"]
+__all__ = [
+    "GraphRobustPCA",
+    "KernelPCADenoiser",
+    "KernelRecovery",
+    "LowRankRepresentation",
+    "OutlierPursuit",
+    "RobustKernelPCA",
+    "RobustPCA",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

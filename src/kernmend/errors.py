@@ -42,8 +42,8 @@ class ErrorModel(Protocol):
         """Return w with E(B) <= E(A) + sum_i w_i (|b_i - x_i|^2 - |a_i - x_i|^2) for all B; None if unknown."""
 
 
-class _RootModel(ABC):
-    """What the models share: they are sums over rows, of roots that `mu` > 0 rounds off. The fields are theirs."""
+class _RowSum(ABC):
+    """What the models share: they are sums over rows, with a length `mu` > 0. The fields are theirs."""
 
     X: Array
     mu: float
@@ -74,7 +74,7 @@ class _RootModel(ABC):
 
 
 @dataclass(frozen=True)
-class RowError(_RootModel):
+class RowError(_RowSum):
     """E(A; X) = sum_i sqrt(|a_i - x_i|^2 + mu^2): a few samples are wrong, measured in the units of the data.
 
     `mu` is the distance below which a sample counts as not moved. Missing entries are left out of the norm.
@@ -109,7 +109,7 @@ class RowError(_RootModel):
 
 
 @dataclass(frozen=True)
-class EntryError(_RootModel):
+class EntryError(_RowSum):
     """E(A; X) = sum_ij sqrt((a_ij - x_ij)^2 + mu^2): some entries are wrong, such as spikes or dead pixels.
 
     `mu` is the difference below which an entry counts as not changed. Missing entries are left out of the sum.
@@ -143,7 +143,7 @@ class EntryError(_RootModel):
 
 
 @dataclass(frozen=True)
-class KernelError(_RootModel):
+class KernelError(_RowSum):
     """E(A; X) = sum_i sqrt(|phi(a_i) - phi(x_i)|^2 + mu^2): a few samples are wrong, measured in the kernel space.
 
     `mu` rounds off the kink at a_i = x_i; it is the distance below which a sample counts as not moved. A missing entry
@@ -185,3 +185,97 @@ class KernelError(_RootModel):
             return None
         scaled: Array = 0.5 * weight / np.sqrt(self._distances(A)[0] + self.mu**2)
         return scaled
+
+
+@dataclass(frozen=True)
+class SquaredError(_RowSum):
+    """E(A; X) = sum_ij (a_ij - x_ij)^2 / mu^2: every entry is a little wrong, by noise of about `mu`.
+
+    >>> import numpy as np
+    >>> SquaredError(np.array([[0.0, 3.0]]), mu=2.0).evaluate(np.array([[2.0, 3.0]]))[0]
+    1.0
+    """
+
+    X: Array
+    mu: float
+
+    def rows(self, index: RowIndex) -> "SquaredError":
+        return SquaredError(self.X[index], self.mu)
+
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        difference = self._difference(A) / self.mu
+        return np.einsum("ij,ij->i", difference, difference), (2.0 / self.mu) * difference
+
+    def residuals(self, A: Array) -> Array:
+        norms: Array = np.linalg.norm(self._difference(A), axis=1)
+        return norms
+
+    def majoriser(self, A: Array) -> Array | None:
+        return None if self.missing is not None else np.full(A.shape[0], self.mu**-2.0)
+
+
+@dataclass(frozen=True)
+class BoundedRowError(_RowSum):
+    """E(A; X) = sum_i t_i / (t_i + mu^2), t_i = |a_i - x_i|^2: a wrong sample costs 1 at most, however far it moves.
+
+    The function of Geman and McClure. `mu` is the distance at which half of that is paid.
+
+    >>> import numpy as np
+    >>> BoundedRowError(np.array([[0.0, 3.0]]), mu=2.0).evaluate(np.array([[2.0, 3.0]]))[0]
+    0.5
+    """
+
+    X: Array
+    mu: float
+
+    def rows(self, index: RowIndex) -> "BoundedRowError":
+        return BoundedRowError(self.X[index], self.mu)
+
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        gradient = self._difference(A)
+        t = np.einsum("ij,ij->i", gradient, gradient)
+        whole = t + self.mu**2
+        gradient *= (2.0 * self.mu**2 / np.square(whole))[:, np.newaxis]
+        return t / whole, gradient
+
+    def residuals(self, A: Array) -> Array:
+        norms: Array = np.linalg.norm(self._difference(A), axis=1)
+        return norms
+
+    def majoriser(self, A: Array) -> Array | None:
+        if self.missing is not None:
+            return None
+        weight: Array = self.mu**2 / np.square(np.square(self.residuals(A)) + self.mu**2)  # concave in t
+        return weight
+
+
+@dataclass(frozen=True)
+class BoundedEntryError(_RowSum):
+    """E(A; X) = sum_ij t_ij / (t_ij + mu^2), t_ij = (a_ij - x_ij)^2: each wrong entry costs 1 at most.
+
+    The function of Geman and McClure. `mu` is the difference at which half of that is paid.
+
+    >>> import numpy as np
+    >>> BoundedEntryError(np.array([[0.0, 3.0]]), mu=2.0).evaluate(np.array([[2.0, 3.0]]))[0]
+    0.5
+    """
+
+    X: Array
+    mu: float
+
+    def rows(self, index: RowIndex) -> "BoundedEntryError":
+        return BoundedEntryError(self.X[index], self.mu)
+
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        gradient = self._difference(A)
+        t = np.square(gradient)
+        whole = t + self.mu**2
+        gradient *= 2.0 * self.mu**2 / np.square(whole)
+        return (t / whole).sum(axis=1), gradient
+
+    def residuals(self, A: Array) -> Array:
+        total: Array = np.abs(self._difference(A)).sum(axis=1)
+        return total
+
+    def majoriser(self, A: Array) -> Array | None:
+        return None  # its weights differ from entry to entry

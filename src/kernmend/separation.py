@@ -16,6 +16,7 @@ MIN_GAIN = 20.0  # of log-likelihood by a second group of rows; clean sets reach
 FEW_ROWS_GAIN = 12.0, 0.06  # the same for few rows, which cannot say so much: this much, and this much more for each
 SMALL_GROUP = 8  # rows: too few to fit a distribution to
 GUARD = 1.5  # spreads: nothing closer to the bulk is ever flagged
+LARGE = 5.0  # spreads of the lower half: an error above is larger than those of the other rows
 LEAST_WIDTH = 1.0  # spreads, of the second group: scores end at 1, where far rows meet rare ones
 
 
@@ -76,6 +77,17 @@ def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
     if not count:
         return flags, float("inf")
     return flags, float(scores[descending[[count - 1, min(count, scores.size - 1)]]].mean())
+
+
+def flag_large(scores: Array, least: float) -> tuple[NDArray[np.bool_], float]:
+    """Return the flags of scores far above the others, and the threshold: never below `least`.
+
+    The threshold is median + `LARGE` * (median - 15.87th percentile), as many times the spread of the lower half, which
+    outliers do not touch: where half the scores are 0 it is `least`, where every row has some error it is above that.
+    """
+    low, median = np.percentile(scores, [15.87, 50.0])
+    threshold = max(float(least), float(median + LARGE * (median - low)))
+    return scores > threshold, threshold
 
 
 def _log(scores: Array) -> Array:

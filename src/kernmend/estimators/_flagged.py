@@ -98,7 +98,7 @@ class RowMender:
 
 @dataclass(frozen=True)
 class ScoreSuspicion:
-    """How wrong rows look against good ones: as their score is near the threshold. (A class, so that it pickles.)"""
+    """How wrong rows look against good ones: as their score is near the threshold. A class, so that it pickles."""
 
     flags: Flags
     scorer: ReferenceScorer | None = None

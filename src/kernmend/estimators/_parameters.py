@@ -35,6 +35,12 @@ def check_parameters(est: Any) -> None:
     check_choice("solver", est.solver, tuple(SOLVERS))
     if isinstance(est.init, str):
         check_choice("init", est.init, ("data", "zeros"))
+    check_common(est)
+    _check_combinations(est)
+
+
+def check_common(est: Any) -> None:
+    """Check what every estimator has: `max_iter`, `tol`, `contamination`."""
     if not (isinstance(est.max_iter, numbers.Integral) and int(est.max_iter) >= 1):
         raise ValueError(f"max_iter must be an integer >= 1, got {est.max_iter!r}")
     if not (isinstance(est.tol, numbers.Real) and 0 <= float(est.tol) < np.inf):
@@ -43,7 +49,6 @@ def check_parameters(est: Any) -> None:
         check_choice("contamination", est.contamination, ("auto",))
     elif not (isinstance(est.contamination, numbers.Real) and 0 <= float(est.contamination) <= 0.5):
         raise ValueError(f"contamination must be 'auto' or a share between 0 and 0.5, got {est.contamination!r}")
-    _check_combinations(est)
 
 
 def _check_combinations(est: Any) -> None:

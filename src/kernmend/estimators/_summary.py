@@ -12,27 +12,48 @@ MANY_FLAGGED = 0.4
 
 def one_line(est: Any) -> str:
     """Return the result and the choices in one line, for the log."""
-    rho = "none" if est.rho_ is None else f"{est.rho_:.4g}"
     return (
-        f"{int(est.outliers_.sum())} of {est.outliers_.size} rows flagged; {est.kernel_}, error {est.error_!r}, "
-        f"lam {est.lam_:.4g}, rho {rho}, rank {est.rank_}; {est.stop_reason_} after {est.n_iter_} iterations"
+        f"{int(est.outliers_.sum())} of {est.outliers_.size} rows flagged; {chosen(est)}; "
+        f"{est.stop_reason_} after {est.n_iter_} iterations"
     )
+
+
+def chosen(est: Any) -> str:
+    """Return the parameters that were used, those that the estimator has."""
+    words = []
+    if hasattr(est, "kernel_"):
+        words.append(str(est.kernel_))
+    if hasattr(est, "error_"):
+        words.append(f"error {est.error_!r}")
+    names = ("lam", "rho", "C", "sigma") + (() if hasattr(est, "kernel_") else ("gamma", "feature_gamma"))
+    for name in names:
+        if hasattr(est, f"{name}_"):
+            value = getattr(est, f"{name}_")
+            words.append(f"{name} none" if value is None else f"{name} {value:.4g}")
+    return ", ".join([*words, f"rank {est.rank_}"])
 
 
 def summary(est: Any) -> str:
     """Return the result in plain words: how many rows, how clear, how far to trust it, what was chosen."""
     n, flagged = est.outliers_.size, int(est.outliers_.sum())
     lines = [f"{flagged} of {n} rows flagged, {100 * flagged / n:.1f} %{_separation(est)}."]
-    if flagged and est.repair == "flagged":
+    if flagged and _scored(est):
         worst = np.argsort(-est.outlier_scores_)[: min(5, flagged)]
         lines.append("Worst rows: " + ", ".join(f"{row} (z = {est.outlier_scores_[row]:.1f})" for row in worst) + ".")
+    if hasattr(est, "entry_outliers_"):
+        lines.append(f"{int(est.entry_outliers_.sum())} of {est.entry_outliers_.size} entries replaced.")
     lines += _warnings(est, n, flagged)
-    lines.append("Chosen: " + one_line(est).split("; ", 1)[1].rsplit("; ", 1)[0] + ".")
+    lines.append(f"Chosen: {chosen(est)}.")
     return "\n".join(lines)
 
 
+def _scored(est: Any) -> bool:
+    """Whether rows were scored before any was moved, so that a separation is known."""
+    return hasattr(est, "separation_") and getattr(est, "repair", "flagged") == "flagged"
+
+
 def _separation(est: Any) -> str:
-    if est.repair != "flagged":
+    if not _scored(est):
         return ", by how far they moved"
     needed = needed_gain(est.outliers_.size)
     if est.separation_ >= 2 * needed:
@@ -50,7 +71,7 @@ def _warnings(est: Any, n: int, flagged: int) -> list[str]:
         out.append(f"Caution: {n} rows are too few to tell a rare row from a wrong one.")
     if flagged > MANY_FLAGGED * n:
         out.append("Caution: over 40 % of the rows are flagged; what is normal here is in doubt.")
-    if est.repair == "flagged" and flagged and est.separation_ < needed_gain(n):
+    if flagged and _scored(est) and est.separation_ < needed_gain(n):
         out.append("Caution: the flagged rows do not stand apart; they are the share that was asked for.")
     error = getattr(est, "calibration_error_", 0.0)
     if error > 0.5:

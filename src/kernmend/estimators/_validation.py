@@ -38,6 +38,18 @@ def check_positive(name: str, value: object) -> float:
     raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}")
 
 
+def check_auto(name: str, value: object) -> float | None:
+    """Return a positive finite number as a float, None for "auto"; ValueError otherwise."""
+    return None if isinstance(value, str) and value == "auto" else check_positive(name, value)
+
+
+def check_noise(value: object) -> float:
+    """Return a standard deviation as a float; ValueError otherwise."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf:
+        return float(value)
+    raise ValueError(f"noise must be a number >= 0, got {value!r}")
+
+
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless `value` is one of `choices`."""
     if not (isinstance(value, str) and value in choices):

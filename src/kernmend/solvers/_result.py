@@ -15,13 +15,17 @@ from kernmend.objective import Parts
 logger = logging.getLogger("kernmend")
 
 StopReason: TypeAlias = Literal["converged", "max_iter", "stalled", "interrupted"]
-"""`converged`: the objective no longer falls by more than the tolerance. `max_iter`: the budget is used up. `stalled`:
-no step lowers the objective any more, though the tolerance is not met: rounding. `interrupted`: Ctrl-C."""
+"""`converged`: the objective no longer falls by more than the tolerance, or the residuals are below it. `max_iter`: the
+budget is used up. `stalled`: no step lowers the objective any more, though the tolerance is not met: rounding.
+`interrupted`: Ctrl-C."""
 
 
 @dataclass(frozen=True)
 class IterationRecord:
-    """One iteration: the objective, its three parts, the rank of B, the length of the step, seconds since the start."""
+    """One iteration: the objective, its three parts, the rank of B, the length of the step, seconds since the start.
+
+    `residual` is by how much the conditions of a minimum are violated, relative; nan where the solver does not know it.
+    """
 
     iteration: int
     objective: float
@@ -31,6 +35,7 @@ class IterationRecord:
     rank: int
     step: float
     seconds: float
+    residual: float = float("nan")
 
 
 Callback: TypeAlias = Callable[[IterationRecord], None]
@@ -70,7 +75,7 @@ class History:
     records: list[IterationRecord] = field(default_factory=list)
     _start: float = field(default_factory=time.perf_counter)
 
-    def add(self, parts: Parts, step: float) -> None:
+    def add(self, parts: Parts, step: float, residual: float = float("nan")) -> None:
         """Store one iteration."""
         record = IterationRecord(
             iteration=len(self.records),
@@ -81,6 +86,7 @@ class History:
             rank=parts.rank,
             step=step,
             seconds=time.perf_counter() - self._start,
+            residual=residual,
         )
         self.records.append(record)
         logger.debug("%s", record)

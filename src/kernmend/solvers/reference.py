@@ -37,7 +37,12 @@ class Reference:
     @classmethod
     def from_eigenpairs(cls, kernel: Kernel, L: Array, s: Array, U: Array, cutoff: float) -> "Reference":
         """Do the same from all eigenpairs of K(L), ascending: one decomposition serves a sweep of cut-offs."""
-        first = min(int(np.searchsorted(s, cutoff, side="right")), s.size - 1)
+        return cls.from_largest(kernel, L, s, U, s.size - int(np.searchsorted(s, cutoff, side="right")))
+
+    @classmethod
+    def from_largest(cls, kernel: Kernel, L: Array, s: Array, U: Array, rank: int) -> "Reference":
+        """Do the same with the `rank` largest eigenvalues, one at least."""
+        first = s.size - min(max(rank, 1), s.size)
         kept = s[first:]
         rounding = float(np.finfo(s.dtype).eps) * s.size * float(s[-1])
         weight = np.divide(1.0, np.sqrt(np.maximum(kept, 0.0)), out=np.zeros_like(kept), where=kept > rounding)
@@ -49,15 +54,20 @@ class Reference:
         """Dimension of the span."""
         return int(self.V.shape[1])
 
-    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
-        """Return sqrt(dist2(a_i) + eps) for each row, and the gradient."""
+    def squared_rows(self, A: Array) -> tuple[Array, Array]:
+        """Return dist2(a_i) for each row, and the gradient."""
         K = self.kernel.gram(A, self.L)
         C = K @ self.V
-        dist2 = np.maximum(self.kernel.diag(A) - np.einsum("ij,ij->i", C, C), 0.0)
-        root: Array = np.sqrt(dist2 + self.eps)
+        dist2: Array = np.maximum(self.kernel.diag(A) - np.einsum("ij,ij->i", C, C), 0.0)
         gradient = self.kernel.pullback(A, self.L, K, C @ self.V.T)
         gradient *= -2.0
         gradient += self.kernel.diag_gradient(A)
+        return dist2, gradient
+
+    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
+        """Return sqrt(dist2(a_i) + eps) for each row, and the gradient."""
+        dist2, gradient = self.squared_rows(A)
+        root: Array = np.sqrt(dist2 + self.eps)
         gradient *= (0.5 / root)[:, np.newaxis]
         return root, gradient
 

@@ -1,0 +1,147 @@
+"""What the models "low rank plus gross errors" share: the fit, the scores, and new rows."""
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from kernmend._threads import few_threads
+from kernmend._typing import Array
+from kernmend.estimators._base import MOVED, Recovery
+from kernmend.prox import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
+from kernmend.separation import flag_large, flag_share
+from kernmend.singular import spectral_norm
+from kernmend.solvers import SolverResult, solve_admm, solve_rows
+
+RANK_GROWTH = 1.2  # of the penalty, where the rank is given
+NEW_ROWS_TOL = 10.0  # of `tol`: the row space is only known to `tol`, and nearer than that a row comes very slowly
+NEW_ROWS_ITER = 5000
+REAL = 1e-6  # of the largest singular value
+
+
+class LinearRecovery(Recovery):
+    """Base of the models |L|_* + E(X - L): a subclass has `_error_type` and `_auto_lam`, and calls `_fit_rows`."""
+
+    _error_type: type[ErrorTerm]
+
+    def transform(self, X: Any) -> Any:
+        """Mend rows, seen or new: the nearest point, by the same error model, of the row space that `fit` found.
+
+        Each row l minimises E(x - l) + l M^-1 l' / 2, M = (L'L)^(1/2) of the mended data L, which the rows of L
+        themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`. Missing entries are filled
+        in.
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        return self._mend(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
+
+    def score_samples(self, X: Any) -> Any:
+        """Return minus the outlier score of each row: higher is more normal."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False).astype(np.float64, copy=False)
+        return -self._scores(X, self._mend(X))
+
+    def decision_function(self, X: Any) -> Any:
+        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
+        return self.score_samples(X) + self.threshold_
+
+    def predict(self, X: Any) -> Any:
+        """Return -1 for the rows with a large error, +1 for the others."""
+        return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
+
+    def _auto_lam(self, X: Array) -> float:
+        raise NotImplementedError
+
+    def _fit_rows(self, X: Array, lam: float | None, noise: float, rank: int | None = None) -> Array:
+        """Solve, and store everything but `entry_outliers_`; return the gross errors."""
+        data = X.astype(np.float64, copy=False)
+        observed = ~np.isnan(data)
+        self.lam_ = self._auto_lam(data) if lam is None else lam
+        # Noise alone has singular values up to (sqrt n + sqrt d) noise: the slack is what takes them away.
+        share = float(np.sqrt(observed.mean()))
+        self._slack = noise * share * (np.sqrt(X.shape[0]) + np.sqrt(X.shape[1]))
+        self._length = typical(row_lengths(np.where(observed, data, 0.0)) / np.sqrt(observed.mean(axis=1))[:, None])
+        term = self._error_type.of(data, self.lam_, self._slack)
+        with self._progress("mending", self.max_iter) as callback, few_threads(X.size):
+            options = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
+            result, center = _solve_convex(term, options) if rank is None else _solve_ranked(term, rank, options)
+        self.components_: Array = np.zeros((0, X.shape[1])) if center.Vt is None else center.Vt
+        self.singular_values_: Array = np.zeros(0) if center.singular_values is None else center.singular_values
+        self._penalty = self.lam_ * (np.sqrt(X.shape[1]) if self._error_type is EntryTerm else 1.0) / self._length
+        self._weights = self.singular_values_ if rank is None else None
+        if rank is not None:  # directions beyond the true rank are of the size of the last step, and mean nothing
+            real = self.singular_values_ > REAL * self.singular_values_.max(initial=0.0)
+            self.components_, self.singular_values_ = self.components_[real], self.singular_values_[real]
+            if result.stop_reason == "stalled":
+                result = _with_last(result, self._mend(data), term)
+        self._keep(result, X.dtype)
+        self.rank_ = len(self.components_)
+        self.outlier_scores_ = self._scores(data, result.A)
+        self.outliers_, self.threshold_ = flag_large(self.outlier_scores_, MOVED)
+        if not isinstance(self.contamination, str):
+            self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
+        return term.gross(result.A)
+
+    def _mend(self, X: Array) -> Array:
+        """Return the rows of X mended against the row space of the fit."""
+        if not len(self.components_):
+            return np.zeros_like(X)
+        term = self._error_type.of(X, self.lam_, self._slack)
+        center = SubspaceTerm(self.components_, self._weights)
+        tol = NEW_ROWS_TOL * self.tol
+        with few_threads(X.size):
+            mended, unfinished = solve_rows(
+                term, center, penalty=self._penalty, size=self._length, max_iter=NEW_ROWS_ITER, tol=tol
+            )
+        if unfinished:
+            warnings.warn(
+                f"{unfinished} of {len(X)} rows not converged after {NEW_ROWS_ITER} iterations: raise tol (now "
+                f"{self.tol:g}) if the result is good enough",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return mended
+
+    def _scores(self, X: Array, L: Array) -> Array:
+        """Return the length of each row's gross error, as a share of a typical row's length."""
+        term = self._error_type.of(X, self.lam_, self._slack)
+        out: Array = row_lengths(term.gross(L))[:, 0] / self._length
+        return out
+
+
+def _solve_convex(term: ErrorTerm, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:
+    """Minimise |L|_* + E(X - L)."""
+    center, X = NuclearTerm(), term.X
+    penalty = 1.25 / (spectral_norm(X) or 1.0)
+    size = float(np.linalg.norm(X))
+    return solve_admm(np.zeros_like(X), [term], center=center, penalty=penalty, size=size, **options), center
+
+
+def _solve_ranked(term: ErrorTerm, rank: int, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:
+    """Minimise E(X - L) over the matrices of that rank, from L = 0, with a growing penalty.
+
+    The first step moves an entry by a typical size of one: smaller ones, or faster growth, settle on wrong row spaces
+    where many entries are far off.
+    """
+    center, X = RankTerm(limit=rank), term.X
+    penalty = term.lam / typical(np.abs(X[X != 0]))
+    size = float(np.linalg.norm(X))
+    start = np.zeros_like(X)
+    return solve_admm(start, [term], center=center, penalty=penalty, size=size, growth=RANK_GROWTH, **options), center
+
+
+def _with_last(result: SolverResult, A: Array, term: ErrorTerm) -> SolverResult:
+    """Return the result with the rows mended once more, each for itself, in the row space that was found."""
+    error = term.value(A)
+    last = replace(result.history[-1], iteration=result.n_iter + 1, objective=error, error=error)
+    return SolverResult(A, [*result.history, last], result.stop_reason)
+
+
+def typical(sizes: Array) -> float:
+    """Return the median of some sizes; the mean where that is 0, 1.0 where all are."""
+    if not sizes.size:
+        return 1.0
+    return float(np.median(sizes)) or float(np.mean(sizes)) or 1.0

@@ -1,0 +1,171 @@
+"""Low-rank representation."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from kernmend._typing import Array
+from kernmend.estimators._base import MOVED, Recovery
+from kernmend.estimators._linear import typical
+from kernmend.estimators._outlier_pursuit import pursuit_lam
+from kernmend.estimators._parameters import check_common
+from kernmend.estimators._validation import check_auto
+from kernmend.prox import NuclearTerm, RowTerm, row_lengths
+from kernmend.separation import flag_large, flag_share
+from kernmend.singular import compact_svd
+from kernmend.solvers import Block, solve_admm
+
+_SHARE_OF_PURSUIT = 0.5
+
+
+class LowRankRepresentation(Recovery):
+    """Write every row as a mixture of other rows, the matrix of mixtures being of low rank, up to a few wrong rows.
+
+        minimise |Z|_* + lam sum_i |E_i|   subject to  X = Z D + E
+
+    (Liu, Lin, Yan, Sun, Yu, Ma 2013; the dictionary D is X itself if none is given). For data in a union of linear
+    subspaces: Z is then large only between rows of the same subspace, so that it also tells the subspaces apart.
+
+    With D = P S V' (SVD) and Z = W P', |Z|_* = |W|_* and only the n × rank matrix W is searched for.
+
+    There is no `transform`: what a new row is depends on all others through Z. No value may be missing.
+
+    Parameters
+    ----------
+    dictionary : array-like of shape (n_atoms, n_features) or None, default=None
+        D; None is the data.
+    lam : float or "auto", default="auto"
+        Price of an error, per length: it scales with 1 / (units of the data). A row that represents only itself costs
+        1 in |Z|_*, so that lam times the row's length must be below 1 for it to count as an error. "auto" is half the
+        default of `OutlierPursuit`, divided by the median length of the rows: the same argument, and half for the
+        sake of rows that are nearer to the others than random ones.
+    contamination : float or "auto", default="auto"
+        Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
+    max_iter : int, default=2000
+        Iterations of the solver; each one is cheap.
+    tol : float, default=1e-6
+        Stop when both optimality residuals, primal and dual, relative, are below it.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    recovered_ : ndarray of shape (n_samples, n_features)
+        Z D, the mended data.
+    coefficients_ : ndarray of shape (n_samples, n_atoms)
+        Z.
+    affinity_ : ndarray of shape (n_samples, n_samples)
+        How much two rows belong to the same subspace, from 0 to 1, for spectral clustering: with Z = U S V', squared
+        cosines between the rows of U S^(1/2), as the authors recommend.
+    outlier_scores_ : ndarray of shape (n_samples,)
+        Length of the row's error, as a share of a typical row's length.
+    outliers_ : ndarray of bool, shape (n_samples,)
+        The rows that count as corrupted: `outlier_scores_ > threshold_`.
+    threshold_ : float
+        median + 5 (median - 15.87th percentile) of the scores, at least 0.01.
+    lam_ : float
+        The value that was used.
+    objective_ : ndarray of shape (n_iter_ + 1,)
+        The objective after each iteration, the start included. It need not fall in every one.
+    history_ : list of IterationRecord
+        One record per iteration; `residual` is the larger of the two optimality residuals.
+    n_iter_, rank_ : int
+        `rank_` is that of Z.
+    stop_reason_ : {"converged", "max_iter", "interrupted"}
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    Two lines through the origin, told apart:
+
+    >>> import numpy as np
+    >>> from sklearn.cluster import SpectralClustering
+    >>> from kernmend import LowRankRepresentation
+    >>> place = np.linspace(1.0, 3.0, 20)[:, np.newaxis]
+    >>> X = np.vstack([place * [1.0, 0.0, 1.0], place * [0.0, 1.0, 1.0]])
+    >>> est = LowRankRepresentation().fit(X)
+    >>> clusters = SpectralClustering(2, affinity="precomputed", random_state=0).fit_predict(est.affinity_)
+    >>> len(set(clusters[:20])), len(set(clusters[20:])), bool(clusters[0] != clusters[20])
+    (1, 1, True)
+    """
+
+    _allow_nan = False
+
+    def __init__(
+        self,
+        *,
+        dictionary: Any = None,
+        lam: float | str = "auto",
+        contamination: float | str = "auto",
+        max_iter: int = 2000,
+        tol: float = 1e-6,
+        verbose: int = 0,
+    ) -> None:
+        self.dictionary = dictionary
+        self.lam = lam
+        self.contamination = contamination
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> "LowRankRepresentation":
+        """Mend `X`; the result is in `recovered_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The corrupted data, without NaN and inf.
+        y : ignored
+        """
+        lam = check_auto("lam", self.lam)
+        check_common(self)
+        X = self._validate(X, reset=True, ensure_min_samples=2)
+        data = X.astype(np.float64, copy=False)
+        length = typical(row_lengths(data))
+        self.lam_ = _SHARE_OF_PURSUIT * pursuit_lam(*X.shape) / length if lam is None else lam
+        P, s, Vt = compact_svd(data if self.dictionary is None else self._check_dictionary(X.shape[1]))
+        top = float(s[0]) or 1.0
+        inside = data @ Vt.T
+        outside = row_lengths(data - inside @ Vt)  # of no use for Z, but part of a row's error: one column more
+        target, scale = np.hstack([inside, outside]) / top, np.append(s, 0.0) / top
+        nuclear = NuclearTerm()
+        with self._progress("mending", self.max_iter) as callback:
+            result = solve_admm(
+                np.zeros_like(target),
+                [Block(nuclear), Block(RowTerm(target, self.lam_ * top), scale)],
+                penalty=1.25,  # Z is near a projection: its largest singular value is about 1
+                size=float(np.linalg.norm(target)),
+                max_iter=self.max_iter,
+                tol=self.tol,
+                callback=callback,
+            )
+        W = result.A[:, :-1]
+        self._keep(result, X.dtype)
+        L: Array = (W * s) @ Vt
+        self.recovered_ = L.astype(X.dtype, copy=False)
+        self.coefficients_ = (W @ P.T).astype(X.dtype, copy=False)
+        self.affinity_ = _affinity(nuclear, len(X)).astype(X.dtype, copy=False)
+        self.outlier_scores_ = row_lengths(data - L)[:, 0] / length
+        self.outliers_, self.threshold_ = flag_large(self.outlier_scores_, MOVED)
+        if not isinstance(self.contamination, str):
+            self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
+        self._tell()
+        return self
+
+    def _check_dictionary(self, n_features: int) -> Array:
+        D: Array = check_array(self.dictionary, dtype=np.float64, input_name="dictionary")
+        if D.shape[1] != n_features:
+            raise ValueError(f"dictionary must have the {n_features} features of X, got {D.shape[1]}")
+        return D
+
+
+def _affinity(nuclear: NuclearTerm, n_samples: int) -> Array:
+    """Return the squared cosines between the rows of U S^(1/2); 0 for rows without any part in Z."""
+    if nuclear.U is None or nuclear.singular_values is None:
+        return np.zeros((n_samples, n_samples))
+    U = nuclear.U * np.sqrt(nuclear.singular_values)
+    U /= np.maximum(row_lengths(U), np.finfo(np.float64).tiny)
+    out: Array = np.square(U @ U.T)
+    return out

@@ -1,0 +1,96 @@
+"""What the estimators of a kernel subspace share: their parameters, scores and flags."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kernmend import tuning
+from kernmend._typing import Array
+from kernmend.estimators._base import Recovery
+from kernmend.estimators._parameters import KERNELS, check_common
+from kernmend.estimators._validation import check_auto, check_choice
+from kernmend.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.separation import draw_line, flag_share
+
+
+class SubspaceRecovery(Recovery):
+    """Base of estimators that find a subspace of the kernel space, and score rows by a distance.
+
+    A subclass has the parameters kernel, gamma, degree, coef0, n_components, contamination, max_iter, tol, and
+    `_distances`.
+    """
+
+    _share: float
+    """Of the variance, which n_components="auto" keeps."""
+
+    def score_samples(self, X: Any) -> Any:
+        """Return minus the outlier score of each row: higher is more normal."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False).astype(np.float64, copy=False)
+        return -self._line.standardise(self._distances(X))
+
+    def decision_function(self, X: Any) -> Any:
+        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
+        return self.score_samples(X) + self.threshold_
+
+    def predict(self, X: Any) -> Any:
+        """Return -1 for the rows that are too far off, +1 for the others."""
+        return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
+
+    def _distances(self, X: Array) -> Array:
+        """Return how far off each row is, squared, and above 0."""
+        raise NotImplementedError
+
+    def _flag(self, distances: Array, least: float = 0.0) -> None:
+        """Store the scores and which are too high: those that form a group of their own, or the given share.
+
+        No row with a distance (squared) up to `least` is flagged, unless a share is given.
+        """
+        self._line = draw_line(distances)
+        self.outlier_scores_, self.separation_ = self._line.standardise(distances), self._line.gain
+        self.threshold_ = max(self._line.threshold, float(self._line.standardise(np.array([least]))[0]))
+        self.outliers_ = self.outlier_scores_ > self.threshold_
+        if not isinstance(self.contamination, str):
+            self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
+
+    def _make_kernel(self, X: Array, width: float = 1.0) -> Kernel:
+        if isinstance(self.kernel, Kernel):
+            kernel = self.kernel
+        elif self.kernel == "rbf":
+            return RBF(width * tuning.auto_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
+        else:
+            kernel = Polynomial(self.degree, self.coef0) if self.kernel == "poly" else Linear()
+        kernel.check(X)
+        return kernel
+
+    def _count_components(self, variances: Array) -> int:
+        """Return how many components are wanted, by the rule, the number or the share that was given."""
+        if isinstance(self.n_components, str):
+            return tuning.auto_components(variances, self._share)
+        if isinstance(self.n_components, numbers.Integral):
+            return min(int(self.n_components), variances.size)
+        descending = np.sort(np.maximum(variances, 0.0))[::-1]
+        return min(
+            1 + int(np.searchsorted(np.cumsum(descending), self.n_components * descending.sum())), variances.size
+        )
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError or TypeError that names the parameter, what it must be and what it is."""
+        if not isinstance(self.kernel, Kernel):
+            check_choice("kernel", self.kernel, KERNELS)
+        check_auto("gamma", self.gamma)
+        if isinstance(self.kernel, str) and self.kernel == "poly":
+            Polynomial(self.degree, self.coef0)
+        count = self.n_components
+        if isinstance(count, str):
+            check_choice("n_components", count, ("auto",))
+        elif isinstance(count, bool) or not (
+            (isinstance(count, numbers.Integral) and int(count) >= 1)
+            or (isinstance(count, numbers.Real) and 0 < float(count) < 1)
+        ):
+            raise ValueError(
+                f"n_components must be 'auto', an integer >= 1 or a share of variance between 0 and 1, got {count!r}"
+            )
+        check_common(self)
