@@ -1,5 +1,6 @@
 """The estimator that most users call."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,7 @@ class KernelRecovery(Recovery):
 
     # --- repair="flagged" ---------------------------------------------------------------------------------------------
 
-    def _fit_flagged(self, X: Array) -> None:
+    def _fit_flagged(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
         filled = self._complete(X.astype(np.float64, copy=False))
         contamination = None if isinstance(self.contamination, str) else float(self.contamination)
         flags = _flagged.find_flags(filled, contamination, seed=self._seed())
@@ -233,7 +234,7 @@ class KernelRecovery(Recovery):
         if bad.any() and enough:
             evidence = _flagged.evidence(mender, filled[bad], flags)
             with self._counting("calibrating", 60) as callback:
-                found = calibrate(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
+                found = choose(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
         judge = _flagged.RowJudge(flags, flags.scorer.against(good))
         self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
         self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
