@@ -151,7 +151,7 @@ def hard_split(scores: Array) -> Split:
 
 
 def _soft_threshold(scores: Array, odds: float = 1.0) -> float:
-    """Return z where a normal second group is `odds` times likelier than the half-normal bulk; EM from several starts."""
+    """Return z where a normal second group is `odds` times likelier than the half-normal bulk; EM, several starts."""
     v = _upper_half(scores)
     best = (-np.inf, 0.0)
     for start in (50, 60, 70, 80, 85, 90, 94, 97):
