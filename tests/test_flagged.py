@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from kernmend import KernelRecovery
 from kernmend.corruption import gaussian_noise, uniform_outliers
-from kernmend.datasets import make_circle, make_cubic_surface
+from kernmend.datasets import make_circle, make_cubic_surface, make_surface
 from kernmend.kernels import RBF
 from kernmend.metrics import snr
 from kernmend.spectral import cutoff_from_rho
@@ -288,3 +288,18 @@ def test_rows_that_are_far_away_are_brought_back(far):
 def test_only_the_entries_model_marks_entries():
     _, X, _ = noisy_surface(n=60)
     assert not hasattr(KernelRecovery(error="rows").fit(X), "entry_outliers_")
+
+
+@pytest.mark.parametrize("name", ["sphere", "cubic"])
+def test_seen_rows_with_missing_entries_come_out_as_in_the_fit(name):
+    rng = np.random.default_rng(0)
+    if name == "cubic":
+        X = make_cubic_surface(150, 20, random_state=0)
+        X[:15] += rng.standard_normal((15, 20))
+    else:
+        X, _ = uniform_outliers(make_surface("sphere", 150, random_state=1).X, 0.1, low=-2.0, high=2.0, random_state=1)
+    X[np.arange(0, 150, 4), rng.integers(0, X.shape[1], 38)] = np.nan
+    est = KernelRecovery().fit(X)
+    assert (est.outliers_ & np.isnan(X).any(axis=1)).any()
+    np.testing.assert_allclose(est.transform(X), est.recovered_, atol=1e-6)
+    np.testing.assert_array_equal(est.predict(X) == -1, est.outliers_)

@@ -1,6 +1,6 @@
 """`repair="flagged"`: find the wrong rows, mend each against the others, leave the others alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -57,13 +57,18 @@ class RowMender:
     settings: Settings
     judge: RowJudge | None = None
     """None where every row may move."""
+    filled: dict[bytes, Array] = field(default_factory=dict)
+    """Good rows with missing entries that `fit` has seen, as it filled them in."""
 
     def fill(self, X: Array) -> Array:
-        """Return the rows with missing entries taken from the nearest good rows."""
+        """Return the rows with missing entries taken from the nearest good rows, or as `fit` filled them in."""
         if not np.isnan(X).any():
             return X
-        one_by_one = (fill_missing(np.vstack([self.mender.L, row]))[-1] if np.isnan(row).any() else row for row in X)
-        return np.vstack(list(one_by_one))
+        return np.vstack([self._fill_one(row) if np.isnan(row).any() else row for row in X])
+
+    def _fill_one(self, row: Array) -> Array:
+        seen = self.filled.get(row.tobytes())
+        return fill_missing(np.vstack([self.mender.L, row]))[-1] if seen is None else seen
 
     def flag(self, X: Array) -> NDArray[np.bool_]:
         """Return which rows, without missing entries, do not fit. Rows that `fit` found good do, whatever the score.
@@ -78,15 +83,19 @@ class RowMender:
 
     def mend(self, X: Array, *, max_iter: int, tol: float) -> Array:
         """Return the rows with those that do not fit mended; the others come back as they are, only filled in."""
-        out = self.fill(X.astype(np.float64))
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        out = self.fill(X)
+        if out is X:
+            out = X.copy()
         missing = np.isnan(X)
+        missing[[row.tobytes() in self.filled for row in X]] = False
         wrong = self.flag(out)
         rows = wrong | missing.any(axis=1)
         if rows.any():
             if self.judge is not None and wrong.any():
                 out[wrong] = self.mender.start(out[wrong], self.settings.error)
             out[rows] = self.mender.mend_with_history(
-                X[rows].astype(np.float64),
+                X[rows],
                 self.settings,
                 start=out[rows],
                 free=missing[rows] | wrong[rows, np.newaxis],

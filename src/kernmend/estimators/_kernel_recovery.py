@@ -200,7 +200,7 @@ class KernelRecovery(Recovery):
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         if self._rows.judge is not None:
-            return -self._rows.judge.standardised_scores(self._rows.fill(X))
+            return -self._rows.judge.standardised_scores(self._rows.fill(np.ascontiguousarray(X, dtype=np.float64)))
         moved = self._rows.mend(X, max_iter=self.max_iter, tol=self.tol)
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._rows.mender.L)))) or 1.0
         return -KernelError(self.kernel_, X, length).residuals(moved) / length
@@ -213,7 +213,7 @@ class KernelRecovery(Recovery):
         """Return -1 for the rows that do not fit the good ones, +1 for the others."""
         check_is_fitted(self)
         if self.repair == "flagged":
-            X = self._validate(X, reset=False).astype(np.float64, copy=False)
+            X = np.ascontiguousarray(self._validate(X, reset=False), dtype=np.float64)
             return np.where(self._rows.flag(self._rows.fill(X)), -1, 1)
         return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
 
@@ -238,14 +238,16 @@ class KernelRecovery(Recovery):
         judge = _flagged.RowJudge(flags, flags.scorer.against(good))
         self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
         self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
-        self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge), found)
+        seen = {X[i].astype(np.float64).tobytes(): filled[i] for i in np.flatnonzero(np.isnan(X).any(axis=1) & ~bad)}
+        self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge, seen), found)
 
     def _mend_flagged(self, X: Array, filled: Array, rows: _flagged.RowMender, found: Calibration) -> None:
         """Mend what was flagged, with the settings found, and store everything that follows from them."""
         bad, mender, settings = self.outliers_, rows.mender, found.settings
         mended, totals, converged = filled[bad], [0.0, 0.0], True  # one look, nothing to do
         if bad.any() and mender.L.shape[0] < X.shape[0]:
-            observed, start = X[bad].astype(np.float64, copy=False), mender.start(filled[bad], settings.error)
+            observed = X[bad].astype(np.float64, copy=False)
+            start = mender.start(rows.fill(observed), settings.error)  # as `transform` does
             mended, totals, converged = mender.mend_with_history(
                 observed, settings, start=start, max_iter=self.max_iter, tol=self.tol
             )
