@@ -7,7 +7,18 @@ import numpy as np
 import scipy
 import sklearn
 
-from benchmarks import baselines, circle, default, detectors, entries, evaluation, imports, methods, methods_picture, solvers
+from benchmarks import (
+    baselines,
+    circle,
+    default,
+    detectors,
+    entries,
+    evaluation,
+    imports,
+    methods,
+    methods_picture,
+    solvers,
+)
 
 BENCHMARKS = {
     "default": default.run,

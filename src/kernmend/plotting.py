@@ -52,45 +52,52 @@ def figure_toydata(X: Array, panels: Mapping[str, Array], corrupted: NDArray[np.
 class MethodRow:
     """What one method made of two sets of data: points in the plane, and images.
 
-    `note` goes below the name. `images` has two axes of images, (rows, columns, height, width), values from 0 to 1.
+    `note` goes below the name. `images` is a grid of them, (rows, columns, height, width), with values from 0 to 1.
+    `before` is where the points were: the corrupted ones are drawn in grey, with a line to where they are now.
     """
 
     name: str
     note: str
     points: Array
     images: Array
+    before: Array | None = None
 
 
 def figure_methods(
-    X: Array, corrupted: NDArray[np.bool_], surface: Array, rows: Sequence[MethodRow], headings: tuple[str, str]
+    rows: Sequence[MethodRow], corrupted: NDArray[np.bool_], surface: Array, headings: tuple[str, str]
 ) -> "Figure":
-    """Return one line per method: its name, its points over the true `surface`, its images as a mosaic.
+    """Return one line per method: its name and note, its points over the true `surface`, its images as a mosaic.
 
-    Grey points are the corrupted rows of `X`, coloured ones what became of them. `headings` are those of the two
-    columns of pictures.
+    `corrupted` says which points are; `headings` are those of the two columns of pictures.
     """
     from matplotlib.figure import Figure
 
     tall, wide = _mosaic(rows[0].images).shape
-    height = 1.2  # inches of a line
-    widths = [2.75, height, height * wide / tall]
-    figure = Figure(figsize=(sum(widths), 1.04 * height * len(rows) + 0.35), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.025, wspace=0, hspace=0)  # type: ignore[union-attr, call-arg]
-    axes: Any = figure.subplots(len(rows), 3, squeeze=False, width_ratios=widths)
-    limit = 1.1 * float(np.abs(X).max())
+    line, top, gap = 1.2, 0.3, 0.08  # inches
+    widths = [2.3, line, line * wide / tall]
+    size = (sum(widths) + 4 * gap, top + len(rows) * (line + gap))
+    figure = Figure(figsize=size)
+    grid = figure.add_gridspec(
+        len(rows), 3, width_ratios=widths, wspace=6 * gap / sum(widths), hspace=gap / line,
+        left=gap / size[0], right=1 - gap / size[0], bottom=gap / size[1], top=1 - top / size[1],
+    )  # fmt: skip
+    axes: Any = grid.subplots(squeeze=False)
+    limit = 1.1 * max(float(np.abs(points).max()) for points in (surface, *(row.points for row in rows)))
     for (text, plane, mosaic), row in zip(axes, rows, strict=True):
         text.axis("off")
-        text.text(0, 0.95, row.name, fontsize=11, fontweight="bold", va="top", color=INK)
-        text.text(0, 0.7, row.note, fontsize=9.5, va="top", color=INK, linespacing=1.35)
+        text.text(0, 0.98, row.name, fontsize=11, fontweight="bold", va="top", color=INK)
+        text.text(0, 0.74, row.note, fontsize=10, va="top", color=INK, linespacing=1.5)
         plane.plot(*surface.T, color=TRACE, linewidth=0.7, zorder=0)
-        plane.scatter(*X[corrupted].T, s=7, color=TRACE, linewidths=0, zorder=1)
-        plot_recovery(plane, "", X, row.points, corrupted, size=0.6)
+        wrong = corrupted if row.before is not None else np.zeros_like(corrupted)
+        before = row.points if row.before is None else row.before
+        plane.scatter(*before[wrong].T, s=8, color=TRACE, linewidths=0, zorder=1)
+        plot_recovery(plane, "", before, row.points, wrong, size=0.65)
         plane.set_xlim(-limit, limit)
         plane.set_ylim(-limit, limit)
         mosaic.imshow(_mosaic(row.images), cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
         mosaic.axis("off")
     for ax, heading in zip(axes[0, 1:], headings, strict=True):
-        ax.set_title(heading, fontsize=10, color=INK)
+        ax.set_title(heading, fontsize=10, color=INK, pad=4)
     return figure
 
 
