@@ -22,7 +22,7 @@ def plot_recovery(
     """Draw rows of `A` in the plane, the corrupted ones in colour, with a line from where they were in `X`."""
     ax.plot(*np.stack([X, A])[:, corrupted].transpose(2, 0, 1), color=TRACE, linewidth=size, zorder=1)
     for which, area, color, label in ((~corrupted, 12, INK, "good"), (corrupted, 26, FLAGGED, "corrupted")):
-        ax.scatter(*A[which].T, s=size**2 * area, color=color, linewidths=0, zorder=2, label=label)
+        ax.scatter(A[which, 0], A[which, 1], s=size**2 * area, color=color, linewidths=0, zorder=2, label=label)
     ax.set_title(title, fontsize=11)
     ax.set_aspect("equal")
     ax.set_xticks([])
