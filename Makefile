@@ -25,6 +25,7 @@ bench: $(READY)
 
 figures: $(READY)
 	$(BIN)/kernmend demo --out docs/images --force
+	$(BIN)/python -m benchmarks methods-picture
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kernmend needs Python 3.11 or newer; say make PYTHON=python3.x")'

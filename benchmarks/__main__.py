@@ -1,4 +1,4 @@
-"""Run the benchmarks named on the command line, or all but the long ones."""
+"""Run the benchmarks named on the command line, or all but the long ones and those that write files."""
 
 import platform
 import sys
@@ -7,23 +7,37 @@ import numpy as np
 import scipy
 import sklearn
 
-from benchmarks import baselines, circle, default, detectors, entries, evaluation, imports, solvers
+from benchmarks import (
+    baselines,
+    circle,
+    default,
+    detectors,
+    entries,
+    evaluation,
+    imports,
+    methods,
+    methods_picture,
+    solvers,
+)
 
 BENCHMARKS = {
     "default": default.run,
     "detectors": detectors.run,
     "entries": entries.run,
     "baselines": baselines.run,
+    "methods": methods.run,
+    "methods-picture": methods_picture.run,
     "circle": circle.run,
     "solvers": solvers.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
 }
 LONG = ("entries", "detectors")  # half an hour: only when named
+WRITING = ("methods-picture",)  # a file: only when named
 
 
 def main() -> None:
-    names = sys.argv[1:] or [name for name in BENCHMARKS if name not in LONG]
+    names = sys.argv[1:] or [name for name in BENCHMARKS if name not in LONG + WRITING]
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         sys.exit(f"no benchmark named {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")

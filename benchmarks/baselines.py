@@ -1,4 +1,4 @@
-"""The baselines: Robust PCA beside other packages, Outlier Pursuit on its own task and on MNIST, the nonlinear ones.
+"""The baselines: Robust PCA beside other packages, Outlier Pursuit on its own task and on MNIST.
 
 Times are in units of one full SVD of the same matrix, measured in the same run. The other packages are measured if they
 can be imported: pip install pyrpca sporco qolmat tensorly rpca, in an environment of their own.
@@ -13,7 +13,6 @@ from importlib import import_module
 
 import numpy as np
 
-from benchmarks import kernel_baselines
 from kernmend import OutlierPursuit, RobustPCA
 from kernmend.corruption import gaussian_noise
 from kernmend.datasets import load_mnist
@@ -32,7 +31,6 @@ def run() -> None:
     robust_pca()
     outlier_pursuit()
     mnist()
-    kernel_baselines.run()
 
 
 # --- Robust PCA -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,33 @@
+"""The pages keep up with the code: nothing is left out, and what they show runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kernmend import estimators
+
+ROOT = Path(__file__).parents[1]
+WHICH_METHOD = ROOT / "docs" / "which_method.md"
+BLOCKS = [
+    pytest.param(block, id=f"{page.stem}-{number}")
+    for page in (ROOT / "README.md", WHICH_METHOD)
+    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+]
+
+
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_every_estimator_is_in_the_table_of_methods(name):
+    rows = [line for line in WHICH_METHOD.read_text().splitlines() if line.startswith("|")]
+    assert any(f"`{name}" in line.split("|")[1] for line in rows)
+
+
+@pytest.mark.parametrize("page", sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")]), ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_examples_run(block):
+    exec(compile(block, "<docs>", "exec"), {"__name__": "docs"})
