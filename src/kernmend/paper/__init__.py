@@ -1,0 +1,1 @@
+"""The paper's experiments: described as data, run with a resumable store, shown as tables and figures."""
