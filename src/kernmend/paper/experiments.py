@@ -1,5 +1,7 @@
 """The paper's experiments, as data. `quick` ones are small: they show that all works, not what it is worth."""
 
+from typing import Any
+
 from kernmend.paper.spec import (
     FREE,
     GRID,
@@ -134,7 +136,8 @@ def _denoise(quick: bool) -> Experiment:
     coil = Data("coil", objects=2, rotations=1, views=24) if quick else Data("coil")
     cases = []
     for column, (name, data, corruption) in enumerate([
-        ("MNIST", mnist, GAUSSIAN), ("MNIST", mnist, OCCLUSION), ("COIL-20", coil, GAUSSIAN), ("COIL-20", coil, OCCLUSION),
+        ("MNIST", mnist, GAUSSIAN), ("MNIST", mnist, OCCLUSION),
+        ("COIL-20", coil, GAUSSIAN), ("COIL-20", coil, OCCLUSION),
     ]):  # fmt: skip
         first = column < 2
         budget = 20.0 if quick else 120.0 if first else 200.0
@@ -168,12 +171,13 @@ def _time(quick: bool) -> Experiment:
 # --- Theorem 1, complexity ------------------------------------------------------------------------------------------
 
 SOLVERS = {"row by row": "alternating", "all rows at once": "alternating-parallel", "reduced": "reduced"}
-KERNELS = {"Gaussian": {"gamma": GAMMA}, "polynomial": {"kernel": "poly", "degree": 2}}
+KERNELS: dict[str, dict[str, Any]] = {"Gaussian": {"gamma": GAMMA}, "polynomial": {"kernel": "poly", "degree": 2}}
 
 
 def _convergence(quick: bool) -> Experiment:
     data = Data("mnist", 30 if quick else 200)
-    iterations = {"alternating": 3 if quick else 40, "alternating-parallel": 5 if quick else 150, "reduced": 10 if quick else 150}  # fmt: skip
+    many = 10 if quick else 150
+    iterations = {"alternating": 3 if quick else 40, "alternating-parallel": many, "reduced": many}
     cases = tuple(
         Case(
             f"{label} kernel", data, GAUSSIAN,
@@ -216,7 +220,8 @@ def _released(quick: bool) -> Experiment:
         ORACLE,
     )  # fmt: skip
     data = Data("mnist", 40 if quick else 400, unit_length=True)
-    case = Case("MNIST, unit length, Gaussian (released)", data, Corruption("gaussian", "released"), methods, 1 if quick else 5)  # fmt: skip
+    noise = Corruption("gaussian", "released")
+    case = Case(f"MNIST, unit length, {noise.label}", data, noise, methods, 1 if quick else 5)
     title = "The settings of the authors' released program"
     return Experiment("released", title, "what the published 39 dB measures", (case,), gallery=True)
 

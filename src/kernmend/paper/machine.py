@@ -42,7 +42,7 @@ def reset_peak() -> None:
 
 
 def peak_megabytes() -> float:
-    """Return the peak memory of this process, in MB, since `reset_peak` or, where that cannot be had, since its start."""
+    """Return the peak memory of this process in MB, since `reset_peak`; where that does not work, since its start."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM"):

@@ -55,7 +55,8 @@ class Store:
         folder = self.folder / "images"
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / f"{key}.npz") as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **{name: np.asarray(value, np.float16) for name, value in arrays.items()})
+            small: dict[str, Any] = {name: np.asarray(value, np.float16) for name, value in arrays.items()}
+            np.savez_compressed(file, **small)
 
     def load_arrays(self, key: str) -> dict[str, Array] | None:
         """Return the arrays kept for a key; None where there are none."""

@@ -147,6 +147,6 @@ def _pictures(task: Task, matrix: Matrix, A: Array) -> dict[str, Array] | None:
     if not task.keep:
         return None
     if task.data.name == "circle":
-        return {"X": matrix.X, "A": A, "rows": matrix.rows}
+        return {"X": matrix.X, "A": A, "rows": matrix.rows.astype(np.float64)}
     shown = np.flatnonzero(matrix.rows)[:SHOWN]
     return {"truth": matrix.truth[shown], "X": matrix.X[shown], "A": A[shown]}
