@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kernmend.paper import NAMES
+
 if TYPE_CHECKING:
     from kernmend.paper.runner import Outcome
     from kernmend.paper.spec import Experiment
-
-NAMES = ("circle", "similarity", "denoise", "time", "convergence", "complexity", "released")
 
 
 @click.group()

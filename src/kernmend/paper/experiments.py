@@ -17,7 +17,6 @@ from kernmend.paper.spec import (
     method,
 )
 
-NAMES = ("circle", "similarity", "denoise", "time", "convergence", "complexity", "released")
 GAMMA, DEGREE = 0.003, 1.5  # of Table 1, printed in the paper
 GAUSSIAN, OCCLUSION = Corruption("gaussian"), Corruption("occlusion")
 UNTOUCHED, ORACLE = method("untouched", "untouched", NONE), method("oracle", "oracle", TRUTH)
