@@ -123,7 +123,8 @@ def _time(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
     for method in case.methods:
         found = rows[method.name]
         seconds = _average([_cpu(r) for r in found])
-        body.append((_name(method, found), _seconds(found), mean([_cpu(r) for r in found], 2), number(slow / seconds if seconds else math.nan, 1),
+        body.append((_name(method, found), _seconds(found),
+                     mean([_cpu(r) for r in found], 2), number(slow / seconds if seconds else math.nan, 1),
                      mean([float(r.get("iterations") or math.nan) for r in found], 0),
                      mean([_metric(r, "snr_corrupted") for r in found], 2), method.rule, method.paper))  # fmt: skip
     fair = "One fit after the other, same matrices, same machine; ratios are of CPU time: other work disturbs it less."
@@ -263,9 +264,8 @@ def _footnotes(rows: Rows) -> list[str]:
     for name, found in rows.items():
         hit = [r for r in found if r["budget_hit"]]
         if hit:
-            out.append(
-                f"† {name}: stopped by its budget of {hit[0]['budget']:g} s of CPU time in {len(hit)} of {len(found)} runs."
-            )
+            share = f"{len(hit)} of {len(found)} runs"
+            out.append(f"† {name}: stopped by its budget of {hit[0]['budget']:g} s of CPU time in {share}.")
         if found and "grid" in found[0]["rule"]:
             chosen = ", ".join(
                 f"{key} {value}" for key, value in found[0]["params"].items() if key not in ("max_iter", "repair")
