@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.impute import KNNImputer
 
-from kernmend.completion import complete, median_observed_squared_distance, mend_entries
+from kernmend import KernelRecovery
+from kernmend.completion import complete, median_observed_squared_distance
 from kernmend.kernels import Polynomial
 
 MISSING, WRONG = (0.3, 0.5), (0.1, 0.3, 0.5)
@@ -68,7 +69,7 @@ def _wrong() -> None:
     print("|---" * (1 + 3 * len(WRONG)) + "|")
     methods: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "untouched": lambda X: X,
-        "ours (default)": lambda X: mend_entries(X).A,
+        "ours": lambda X: KernelRecovery(error="entries", repair="all").fit_transform(X),
     }
     for name, method in methods.items():
         cells = []

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kernmend.estimators import KernelRecovery as KernelRecovery
     from kernmend.estimators import LowRankRepresentation as LowRankRepresentation
     from kernmend.estimators import OutlierPursuit as OutlierPursuit
+    from kernmend.estimators import RecoverySearch as RecoverySearch
     from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
     from kernmend.estimators import RobustPCA as RobustPCA
 
@@ -25,6 +26,7 @@ _HOMES = {
     "KernelRecovery": "kernmend.estimators",
     "LowRankRepresentation": "kernmend.estimators",
     "OutlierPursuit": "kernmend.estimators",
+    "RecoverySearch": "kernmend.estimators",
     "RobustKernelPCA": "kernmend.estimators",
     "RobustPCA": "kernmend.estimators",
 }
@@ -35,6 +37,7 @@ __all__ = [
     "KernelRecovery",
     "LowRankRepresentation",
     "OutlierPursuit",
+    "RecoverySearch",
     "RobustKernelPCA",
     "RobustPCA",
     "__version__",

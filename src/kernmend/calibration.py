@@ -156,13 +156,14 @@ class Cost:
 
     def __call__(self, settings: Settings) -> float:
         """Return the share of the planted error that stays, plus how suspicious the rows still look."""
-        return sum(self._parts(settings))
+        return sum(self.parts(settings))
 
     def share(self, settings: Settings) -> float:
         """Return the share of the planted squared error that stays."""
-        return self._parts(settings)[0]
+        return self.parts(settings)[0]
 
-    def _parts(self, settings: Settings) -> tuple[float, float]:
+    def parts(self, settings: Settings) -> tuple[float, float]:
+        """Return both parts of the cost."""
         if settings not in self.known:
             A = self.mender.mend(self.planted, settings, max_iter=SEARCH_ITERATIONS)
             planted = float(np.sum(np.square(self.planted - self.truth)))

@@ -16,6 +16,7 @@ MIN_GAIN = 20.0  # of log-likelihood by a second group of rows; clean sets reach
 FEW_ROWS_GAIN = 12.0, 0.06  # the same for few rows, which cannot say so much: this much, and this much more for each
 SMALL_GROUP = 8  # rows: too few to fit a distribution to
 GUARD = 1.5  # spreads: nothing closer to the bulk is ever flagged
+ODDS = 3.0  # how much likelier than the bulk the second group must be, where planting chose the score
 LARGE = 5.0  # spreads of the lower half: an error above is larger than those of the other rows
 LEAST_WIDTH = 1.0  # spreads, of the second group: scores end at 1, where far rows meet rare ones
 
@@ -61,7 +62,7 @@ def draw_line(scores: Array, *, evidence: float | None = None) -> Line:
     middle, spread = _bulk(_log(scores))
     split = hard_split(scores)
     if evidence is not None:
-        return Line(middle, spread, max(_soft_threshold(scores), GUARD), evidence)
+        return Line(middle, spread, max(_soft_threshold(scores, ODDS), GUARD), evidence)
     threshold = float("inf")
     if split.gain >= needed_gain(scores.size):
         threshold = max(split.cut if split.above < SMALL_GROUP else _soft_threshold(scores), GUARD)
@@ -149,17 +150,17 @@ def hard_split(scores: Array) -> Split:
     return Split(float(split[best]) - whole, float(cut[best]), int(above[best]))
 
 
-def _soft_threshold(scores: Array) -> float:
-    """Return z where a normal second group becomes likelier than the half-normal bulk, by EM from several starts."""
+def _soft_threshold(scores: Array, odds: float = 1.0) -> float:
+    """Return z where a normal second group is `odds` times likelier than the half-normal bulk; EM, several starts."""
     v = _upper_half(scores)
     best = (-np.inf, 0.0)
     for start in (50, 60, 70, 80, 85, 90, 94, 97):
-        likelihood, threshold = _em(v, (v > np.percentile(v, start)).astype(np.float64))
+        likelihood, threshold = _em(v, (v > np.percentile(v, start)).astype(np.float64), odds)
         best = max(best, (likelihood, threshold))
     return best[1]
 
 
-def _em(v: Array, member: NDArray[np.float64], rounds: int = 40) -> tuple[float, float]:
+def _em(v: Array, member: NDArray[np.float64], odds: float, rounds: int = 40) -> tuple[float, float]:
     grid = np.linspace(0.0, float(v[-1]), 2000)
     for _ in range(rounds):
         share = float(np.clip(member.mean(), 1e-4, 0.9))
@@ -179,5 +180,5 @@ def _em(v: Array, member: NDArray[np.float64], rounds: int = 40) -> tuple[float,
         member = np.exp(second - total)
     bulk = densities(grid)[0]
     second = densities(np.minimum(grid, mean))[1]  # nothing above the second group's middle belongs to the bulk
-    last = np.flatnonzero(bulk >= second)
+    last = np.flatnonzero(bulk + np.log(odds) >= second)
     return float(total.sum()), float(grid[last[-1]]) if last.size else 0.0

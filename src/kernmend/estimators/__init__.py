@@ -7,6 +7,7 @@ from kernmend.estimators._low_rank_representation import LowRankRepresentation
 from kernmend.estimators._outlier_pursuit import OutlierPursuit
 from kernmend.estimators._robust_kernel_pca import RobustKernelPCA
 from kernmend.estimators._robust_pca import RobustPCA
+from kernmend.estimators._search import RecoverySearch
 
 __all__ = [
     "GraphRobustPCA",
@@ -14,6 +15,7 @@ __all__ = [
     "KernelRecovery",
     "LowRankRepresentation",
     "OutlierPursuit",
+    "RecoverySearch",
     "RobustKernelPCA",
     "RobustPCA",
 ]

@@ -1,5 +1,6 @@
 """The estimator that most users call."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class KernelRecovery(Recovery):
     init : {"data", "zeros"} or array of shape (n_samples, n_features), default="data"
         With repair="all": where A starts. "zeros" is the paper's, with B'B = K(X).
     max_iter : int, default=200
-        Iterations of the solver.
+        Iterations of the solver; with the Schatten penalty five times as many in all, as it has five rounds.
     tol : float, default=1e-6
         Stop when ten iterations together lower the objective by less than this share of it.
     random_state : int, RandomState instance or None, default=None
@@ -218,7 +219,7 @@ class KernelRecovery(Recovery):
 
     # --- repair="flagged" ---------------------------------------------------------------------------------------------
 
-    def _fit_flagged(self, X: Array) -> None:
+    def _fit_flagged(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
         filled = self._complete(X.astype(np.float64, copy=False))
         contamination = None if isinstance(self.contamination, str) else float(self.contamination)
         flags = _flagged.find_flags(filled, contamination, seed=self._seed())
@@ -233,7 +234,7 @@ class KernelRecovery(Recovery):
         if bad.any() and enough:
             evidence = _flagged.evidence(mender, filled[bad], flags)
             with self._counting("calibrating", 60) as callback:
-                found = calibrate(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
+                found = choose(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
         judge = _flagged.RowJudge(flags, flags.scorer.against(good))
         self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
         self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
@@ -299,8 +300,9 @@ class KernelRecovery(Recovery):
         problem = _joint.Problem.of(X, self.kernel_)
         bounds = resolve_bounds(self.bounds, X)
         common: dict[str, Any] = {"error": self.error_, "init": self.init, "bounds": bounds, "tol": self.tol}
-        with self._progress("mending", self.max_iter) as callback:
-            common |= {"max_iter": self.max_iter, "callback": callback}
+        max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if schatten else 1)
+        with self._progress("mending", max_iter) as callback:
+            common |= {"max_iter": max_iter, "callback": callback}
             if schatten:
                 weights = {"entries": 1.0, "rows": np.sqrt(X.shape[1]), "kernel": 0.0}
                 rule = completion.entry_lam(X) * weights[self.error_] or completion.ENTRY_PRICE

@@ -50,6 +50,13 @@ def check_noise(value: object) -> float:
     raise ValueError(f"noise must be a number >= 0, got {value!r}")
 
 
+def check_count(name: str, value: object) -> int:
+    """Return an integer >= 1; ValueError otherwise."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
+        return int(value)
+    raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+
+
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless `value` is one of `choices`."""
     if not (isinstance(value, str) and value in choices):

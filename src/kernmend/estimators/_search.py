@@ -1,0 +1,223 @@
+"""More time for better parameters."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from kernmend.calibration import CUTOFFS, FORCES, REFITS, Calibration, Cost, Evidence, calibrate
+from kernmend.estimators._base import Recovery
+from kernmend.estimators._kernel_recovery import KernelRecovery
+from kernmend.estimators._parameters import check_parameters
+from kernmend.estimators._validation import check_count
+from kernmend.kernels import RBF, Kernel
+from kernmend.mending import Mender, Settings
+from kernmend.spectral import rho_from_cutoff
+
+NEARBY = 0.5  # of the candidates: drawn around the choice that `KernelRecovery` makes by itself
+STEP = 0.8  # of those, in logarithms
+
+
+class RecoverySearch(Recovery):
+    """`KernelRecovery` with parameters from a longer search, by the criterion that it uses itself, without labels.
+
+    What mending takes off the flagged rows is planted on good rows that were held out, and the parameters that bring
+    those back best are taken. `KernelRecovery` does this once and walks from one setting to the next; the search draws
+    many settings, half of them around that choice, and judges each on several sets of held-out rows.
+
+    Parameters
+    ----------
+    estimator : KernelRecovery, default=None
+        What to fit, with `repair="flagged"`; parameters that are not "auto" are kept. None is `KernelRecovery()`.
+    n_iter : int, default=40
+        Settings to try, besides the choice that the estimator makes by itself.
+    n_splits : int, default=3
+        Sets of held-out rows that each is tried on.
+    n_jobs : int, default=None
+        Processes, as in joblib: None is 1, -1 all cores.
+    random_state : int, RandomState instance or None, default=None
+        Of the settings and the rows. None means 0: always the same result.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    best_estimator_ : KernelRecovery
+        Fitted with the best settings. What it has learned (`recovered_`, `outliers_`, ...) is here too.
+    best_params_ : dict
+        gamma, lam, rho and error of the best settings; empty if nothing was flagged.
+    best_score_ : float
+        Minus what they leave of the planted error, as a share, plus how suspicious the mended rows look: 0 is perfect.
+    cv_results_ : dict
+        As in scikit-learn's searches: "params", "mean_test_score", "std_test_score", "rank_test_score". The first is
+        the choice that the estimator makes by itself.
+    recovered_, outlier_scores_, outliers_, threshold_, objective_, n_iter_, stop_reason_, rank_
+        As in `KernelRecovery`.
+
+    Examples
+    --------
+    >>> from kernmend import RecoverySearch
+    >>> from kernmend.corruption import uniform_outliers
+    >>> from kernmend.datasets import make_circle
+    >>> X, _ = uniform_outliers(make_circle(80, random_state=0).X, 0.1, random_state=1)
+    >>> search = RecoverySearch(n_iter=4, n_splits=2).fit(X)
+    >>> bool(search.best_score_ >= search.cv_results_["mean_test_score"][0])
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        estimator: KernelRecovery | None = None,
+        n_iter: int = 40,
+        n_splits: int = 3,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_iter = n_iter
+        self.n_splits = n_splits
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> "RecoverySearch":
+        """Find the rows that are wrong, search for the best parameters, and mend.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The corrupted data; NaN means missing, inf is an error.
+        y : ignored
+        """
+        for name in ("n_iter", "n_splits"):
+            check_count(name, getattr(self, name))
+        best = KernelRecovery() if self.estimator is None else clone(self.estimator)
+        if not isinstance(best, KernelRecovery) or best.repair != "flagged":
+            raise ValueError("estimator must be a KernelRecovery with repair='flagged'")
+        check_parameters(best)
+        self._validate(X, reset=True, ensure_min_samples=2)
+        self.cv_results_: dict[str, Any] = {}
+        self.best_params_: dict[str, Any] = {}
+        self.best_score_ = 0.0
+        best._fit_flagged(best._validate(X, reset=True), choose=self._choose)
+        self.best_estimator_ = best
+        for name, value in vars(best).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
+        if self.stop_reason_ == "interrupted":
+            tried = len(self.cv_results_.get("params", []))
+            warnings.warn(f"interrupted: the best of {tried} of {self.n_iter + 1} settings was taken", stacklevel=2)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Mend rows, seen or new, as the best estimator does."""
+        check_is_fitted(self)
+        return self.best_estimator_.transform(X)
+
+    def score_samples(self, X: Any) -> Any:
+        """Return minus the outlier score of each row against the good ones: higher is more normal."""
+        check_is_fitted(self)
+        return self.best_estimator_.score_samples(X)
+
+    def decision_function(self, X: Any) -> Any:
+        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def predict(self, X: Any) -> Any:
+        """Return -1 for the rows that do not fit the good ones, +1 for the others."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def _choose(
+        self, evidence: Evidence, *, kernels: Sequence[Kernel], errors: Sequence[str], seed: int, callback: Any
+    ) -> Calibration:
+        """Return the best settings; the same call as `calibrate`, which has the first word."""
+        first = calibrate(evidence, kernels=kernels, errors=errors, seed=seed, callback=callback)
+        if first.interrupted:
+            return first
+        plantings = [evidence.hold_out(self._seed() + split) for split in range(1, self.n_splits + 1)]
+        costs = [planting.cost(first.settings) for planting in plantings]
+        draws = _draw(first.settings, evidence, kernels, errors, np.random.default_rng(self._seed()))
+        settings = [first.settings, *(next(draws) for _ in range(self.n_iter))]
+        tried = self._try(costs, settings)
+        table = np.array([[sum(parts) for parts in each] for each in tried])
+        means = table.mean(axis=1)
+        best = int(means.argmin())
+        mender = Mender(evidence.good, evidence.bounds, evidence.lam, evidence.cutoff)
+        described = [_describe(mender, each) for each in settings[: len(tried)]]
+        self.cv_results_ = {
+            "params": described,
+            "mean_test_score": -means,
+            "std_test_score": table.std(axis=1),
+            "rank_test_score": means.argsort(kind="stable").argsort(kind="stable") + 1,
+        }
+        self.best_params_, self.best_score_ = described[best], -float(means[best])
+        share = float(np.mean([parts[0] for parts in tried[best]]))
+        return Calibration(settings[best], share, len(tried) < len(settings))
+
+    def _try(self, costs: list[Cost], settings: list[Settings]) -> list[list[tuple[float, float]]]:
+        """Return the two parts of the cost of each of the settings on each split; fewer than all after Ctrl-C."""
+        jobs = (delayed(_cost)(costs, each) for each in settings)
+        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)
+        tried: list[list[tuple[float, float]]] = []
+        with self._counting("searching", len(settings)) as callback:
+            try:
+                for each in results:
+                    tried.append(each)
+                    if callback is not None:
+                        callback(len(tried), float(np.mean([sum(parts) for parts in each])))
+            except KeyboardInterrupt:
+                if not tried:
+                    raise
+        return tried
+
+
+def _cost(costs: list[Cost], settings: Settings) -> list[tuple[float, float]]:
+    return [cost.parts(settings) for cost in costs]
+
+
+def _draw(
+    first: Settings, evidence: Evidence, kernels: Sequence[Kernel], errors: Sequence[str], rng: np.random.Generator
+) -> Iterator[Settings]:
+    """Yield random settings without end: near the first ones, or anywhere in the ranges that `calibrate` walks."""
+
+    def log_uniform(values: Sequence[float]) -> float:
+        return float(np.exp(rng.uniform(np.log(min(values)), np.log(max(values)))))
+
+    while True:
+        near = rng.uniform() < NEARBY
+        error = first.error if near else str(rng.choice(list(errors)))
+
+        def number(
+            now: float, values: Sequence[float], near: bool = near, step: Callable[[], float] = rng.standard_normal
+        ) -> float:
+            return now * float(np.exp(STEP * step())) if near else log_uniform(values)
+
+        kernel = first.kernel
+        if len(kernels) > 1 and isinstance(kernel, RBF):
+            kernel = RBF(number(kernel.gamma, [each.gamma for each in kernels if isinstance(each, RBF)]))
+        yield replace(
+            first,
+            kernel=kernel,
+            error=error,
+            cutoff=first.cutoff if evidence.cutoff is not None else number(first.cutoff, CUTOFFS),
+            force=first.force if evidence.lam is not None else number(first.force, FORCES[error]),
+            refit=float(rng.choice(REFITS)) if error == "entries" else 0.0,
+        )
+
+
+def _describe(mender: Mender, settings: Settings) -> dict[str, Any]:
+    return {
+        "gamma": getattr(settings.kernel, "gamma", None),
+        "lam": mender.lam(settings),
+        "rho": rho_from_cutoff(max(mender.cutoff(settings), 1e-100)),
+        "error": settings.error,
+    }
