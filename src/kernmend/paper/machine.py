@@ -1,5 +1,6 @@
 """What a result says about where and with what it was made, and how much memory it took."""
 
+import hashlib
 import os
 import platform
 import resource
@@ -18,7 +19,17 @@ def versions() -> dict[str, str]:
             out[name] = version(name)
         except PackageNotFoundError:
             out[name] = "unknown"
-    return out
+    return out | {"code": code_digest()}
+
+
+def code_digest() -> str:
+    """Return a short name of the library's source, the experiments left out: other code, other results."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if "paper" not in path.name and "paper" not in path.parent.name:
+            digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 @cache
