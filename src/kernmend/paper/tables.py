@@ -79,7 +79,11 @@ def _overview(chosen: Sequence[tuple[Case, Rows]]) -> Table:
     columns = []
     for _, rows in chosen:
         values = {name: [_metric(r, "snr_corrupted") for r in found] for name, found in rows.items()}
-        centre = {name: _average(found) for name, found in values.items() if name != "oracle" and found}
+        centre = {
+            name: _average(found)
+            for name, found in values.items()
+            if name != "oracle" and "clean" not in name and found
+        }
         best = max(centre.items(), key=lambda item: item[1])[0] if centre else ""
         columns.append({name: mean(found, 2) + (" *" if name == best else "") for name, found in values.items()})
     body = tuple((name, *(column.get(name, "") for column in columns)) for name in names)
