@@ -87,8 +87,11 @@ def _similarity(quick: bool) -> Experiment:
 
 # --- Table 1 --------------------------------------------------------------------------------------------------------
 
-OP_GRID = tuple({"lam": value} for value in (0.6, 0.7, 0.8, 0.9))
-KPCA_GRID = tuple({"error": error, "n_components": n} for error in ("noise", "entries") for n in (0.9, 0.95))
+OP_GRID = tuple({"lam": value} for value in (0.7, 0.8, 0.9, 0.95))
+KPCA_GRID = (
+    *({"error": error} for error in ("noise", "rows", "entries")),
+    *({"error": error, "n_components": 30} for error in ("noise", "entries")),
+)
 GRPCA_GRID = tuple(
     {"penalty": penalty, "lam": lam} for penalty, lams in (("nuclear", (0.05, 0.1)), ("graphs", (0.5, 1.0)))
     for lam in lams
