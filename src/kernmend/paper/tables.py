@@ -259,9 +259,10 @@ def _size(rows: Rows) -> str:
         return "Nothing of this has been run."
     counts = {len(records) for records in rows.values()}
     seeds = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    noun = "seed" if seeds == "1" else "seeds"
     codes = {record["versions"].get("code", "") for record in found}
     mixed = "" if len(codes) == 1 else f" Made by {len(codes)} versions of the code: run into a new folder to compare."
-    return f"{found[0]['shape'][0]} × {found[0]['shape'][1]}, {found[0]['corruption']}, {seeds} seeds.{mixed}"
+    return f"{found[0]['shape'][0]} × {found[0]['shape'][1]}, {found[0]['corruption']}, {seeds} {noun}.{mixed}"
 
 
 def _footnotes(rows: Rows) -> list[str]:
