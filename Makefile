@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Two test processes of one thread each: on 2 cores faster than one of two.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint bench figures clean
+.PHONY: demo test lint bench figures paper clean
 
 demo: $(READY)
 	$(BIN)/kernmend demo --out demo --force
@@ -26,6 +26,9 @@ bench: $(READY)
 figures: $(READY)
 	$(BIN)/kernmend demo --out docs/images --force
 	$(BIN)/python -m benchmarks methods-picture
+
+paper: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/kernmend paper all --jobs 2 --out paper
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kernmend needs Python 3.11 or newer; say make PYTHON=python3.x")'

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kernmend import __version__
+from kernmend.cli_paper import paper
 
 if TYPE_CHECKING:
     from kernmend.demo import Demo
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 @click.version_option(__version__, prog_name="kernmend")
 def cli() -> None:
     """Find and mend grossly corrupted data that lies on a curved surface."""
+
+
+cli.add_command(paper)
 
 
 @cli.command()

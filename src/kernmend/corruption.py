@@ -39,18 +39,36 @@ def uniform_outliers(
     return Corrupted(out, rows)
 
 
-def gaussian_noise(X: Array, fraction: float = 0.1, *, energy: float = 0.5, random_state: int = 0) -> Corrupted:
-    """Add normal noise of expected energy `energy` |x|^2 to a fraction of the rows (the reading `level="energy"`).
+LEVELS = ("energy", "literal", "released")
+RELEASED_STD = 0.05
+
+
+def gaussian_noise(
+    X: Array, fraction: float = 0.1, *, energy: float = 0.5, level: str = "energy", random_state: int = 0
+) -> Corrupted:
+    """Add normal noise to a fraction of the rows, by one of three readings of the paper.
+
+    `level="energy"`: of expected energy `energy` |x|^2, the reading that agrees with the paper's own table.
+    `level="literal"`: standard deviation `energy` |x|^2 per entry, as the paper prints it: far more than the signal.
+    `level="released"`: standard deviation 0.05 per entry, negative values set to 0, as the authors' program does on
+    rows of unit length (which are the caller's business).
 
     >>> X, rows = gaussian_noise(np.ones((10, 4)), 0.2)
     >>> int(rows.sum()), bool((X[rows] != 1).all())
     (2, True)
     """
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {', '.join(map(repr, LEVELS))}, got {level!r}")
     rng = np.random.default_rng(random_state)
     rows = _choose_rows(X.shape[0], fraction, rng)
     out = X.copy()
-    spread = np.sqrt(energy / X.shape[1]) * np.linalg.norm(X[rows], axis=1, keepdims=True)
+    lengths = np.linalg.norm(X[rows], axis=1, keepdims=True)
+    spread: Array | float = np.sqrt(energy / X.shape[1]) * lengths
+    if level != "energy":
+        spread = energy * lengths**2 if level == "literal" else RELEASED_STD
     out[rows] += spread * rng.standard_normal((int(rows.sum()), X.shape[1]))
+    if level == "released":
+        out[rows] = np.maximum(out[rows], 0.0)
     return Corrupted(out, rows)
 
 

@@ -16,6 +16,55 @@ def snr(truth: Array, recovered: Array) -> float:
     return float("inf") if noise == 0 else float(10.0 * np.log10(signal / noise))
 
 
+def psnr(truth: Array, recovered: Array, *, peak: float = 1.0) -> float:
+    """Return 10 log10(peak^2 / mean squared error) in dB; infinite where nothing differs.
+
+    >>> psnr(np.ones(10), np.full(10, 1.1)).__round__(6)
+    20.0
+    """
+    error = float(np.mean(np.square(truth - recovered)))
+    return float("inf") if error == 0 else float(10.0 * np.log10(peak**2 / error))
+
+
+EIGHT_BITS = 10.0 * float(np.log10(12.0 * 255.0**2))  # dB: the PSNR of an image rounded to 8 bits, 58.9
+
+
+def readings(truth: Array, recovered: Array, rows: NDArray[np.bool_], *, peak: float = 1.0) -> dict[str, float]:
+    """Return PSNR and SNR in four readings: of the corrupted rows, the clean ones, all, and the mean of each row's own.
+
+    In the mean no row counts for more than rounding to 8 bits would leave it, else one untouched row makes it infinite.
+
+    >>> truth = np.ones((2, 5))
+    >>> found = readings(truth, np.array([5 * [1.1], 5 * [1.0]]), np.array([True, False]))
+    >>> round(found["snr_corrupted"], 6), found["snr_clean"], round(found["psnr_mean_per_image"], 2)
+    (20.0, inf, 39.46)
+    """
+    out = {}
+    for name, part in (("corrupted", rows), ("clean", ~rows), ("all", np.ones_like(rows))):
+        any_rows = bool(part.any())
+        out[f"psnr_{name}"] = psnr(truth[part], recovered[part], peak=peak) if any_rows else float("nan")
+        out[f"snr_{name}"] = snr(truth[part], recovered[part]) if any_rows else float("nan")
+    floor = peak**2 * 10.0 ** (-EIGHT_BITS / 10.0)
+    errors = np.maximum(np.mean(np.square(truth - recovered), axis=1), floor)
+    signal = np.mean(np.square(truth), axis=1)
+    out["psnr_mean_per_image"] = float(np.mean(10.0 * np.log10(peak**2 / errors)))
+    out["snr_mean_per_image"] = float(np.mean(10.0 * np.log10(np.maximum(signal, floor) / errors)))
+    return out
+
+
+def auc(truth: NDArray[np.bool_], scores: Array) -> float:
+    """Return the chance that a corrupted row has a higher score than a clean one, ties counting half; nan without both.
+
+    >>> auc(np.array([True, False, False]), np.array([3.0, 1.0, 3.0]))
+    0.75
+    """
+    bad, good = scores[truth], np.sort(scores[~truth])
+    if not bad.size or not good.size:
+        return float("nan")
+    below = np.searchsorted(good, bad, side="left") + np.searchsorted(good, bad, side="right")
+    return float(below.mean() / (2.0 * good.size))
+
+
 def mean_shift(before: Array, after: Array) -> float:
     """Return the mean distance by which rows moved.
 

