@@ -94,6 +94,13 @@ def test_new_rows_are_scored_one_by_one(kind):
     np.testing.assert_allclose(reference.score(new), alone, rtol=1e-8)
 
 
+@pytest.mark.parametrize("kind", ["span", "rows", "entries"])
+def test_a_reference_scores_its_own_rows_as_without_them(kind):
+    L = rows(7, d=20)
+    scorer = Scorer(kind, RBF(0.03), 1e-2)
+    np.testing.assert_allclose(scorer.against(L).leave_one_out(), scorer.leave_one_out(L), rtol=1e-7)
+
+
 # --- invariance -------------------------------------------------------------------------------------------------------
 
 

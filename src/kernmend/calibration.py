@@ -26,6 +26,7 @@ REFITS = (0.0, 0.3, 0.6, 1.0)
 ROUGH_ROWS = 1e-4, "rows", 0.1  # cut-off, error model and force of the first mending: it must move the rows
 ROUGH_ENTRIES = 1e-6, "entries", 1.0, 0.3  # the same where that makes the rows look right, with the refit
 LOOKS_RIGHT = 0.3  # suspicion above that of good rows; wrong rows mended entry by entry have 0.5 to 1, wrong entries 0
+FEW_ENTRIES = 1 / 3  # at most: with noise in all pixels, up to a half of them must change before a row looks right
 HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40
 MAX_REFERENCE = 1200  # good rows that calibration works with
@@ -88,8 +89,9 @@ class Planting:
             return by_rows
         unbounded = replace(self.mender, bounds=None)  # bounds alone make noise on constant entries look right
         A = unbounded.mend(self.donors, by_entries, max_iter=SEARCH_ITERATIONS)
+        few = float(np.mean(self.donors != A)) <= FEW_ENTRIES
         looks_right = _level(self.suspect(A)) - _level(self.suspect(self.held)) < LOOKS_RIGHT
-        return by_entries if looks_right else by_rows
+        return by_entries if few and looks_right else by_rows
 
 
 class Calibration(NamedTuple):

@@ -68,6 +68,14 @@ class ReferenceScorer:
     centre: Array
     coefficients: Array
 
+    def leave_one_out(self) -> Array:
+        """Return the score of each row of the reference against the others."""
+        diagonal = np.diag(self.P)
+        if self.scorer.kind == "span":
+            r: Array = np.maximum(1.0 / diagonal - self.scorer.eps, 0.0)
+            return r
+        return _summary(np.square(self.coefficients / diagonal[:, np.newaxis]), self.scorer.kind)
+
     def score(self, X: Array) -> Array:
         """Return the score of each row."""
         k = self.scorer.kernel.gram(X, self.L)

@@ -1,7 +1,6 @@
 """`repair="flagged"`: find the wrong rows, mend each against the others, leave the others alone."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,19 +106,30 @@ class RowMender:
 
 @dataclass(frozen=True)
 class ScoreSuspicion:
-    """How wrong rows look against good ones: as their score is near the threshold. A class, so that it pickles."""
+    """How wrong rows look against good ones: 1 where their score is at the threshold. A class, so that it pickles."""
+
+    scorer: ReferenceScorer
+    line: Line
+
+    def __call__(self, X: Array) -> Array:
+        """Return the suspicion of each row."""
+        return self.line.standardise(self.scorer.score(X)) / max(self.line.threshold, 1e-9)
+
+
+@dataclass(frozen=True)
+class Suspicious:
+    """Makes a `ScoreSuspicion` from good rows, fewer than all perhaps: their own scores say what is typical."""
 
     flags: Flags
-    scorer: ReferenceScorer | None = None
 
-    def __call__(self, X: Array) -> Any:
-        """Return the suspicion of each row; before it has a scorer, what scores against the rows X."""
-        if self.scorer is None:
-            return ScoreSuspicion(self.flags, self.flags.scorer.against(X))
-        return self.flags.line.standardise(self.scorer.score(X)) / max(self.flags.threshold, 1e-9)
+    def __call__(self, L: Array) -> ScoreSuspicion:
+        """Return how wrong rows look against those of `L`."""
+        scorer = self.flags.scorer.against(L)
+        line = self.flags.line.moved_to(scorer.leave_one_out())
+        return ScoreSuspicion(scorer, replace(line, threshold=self.flags.threshold))
 
 
 def evidence(mender: Mender, flagged: Array, flags: Flags) -> Evidence:
     """Return what calibration works from."""
-    suspicion = ScoreSuspicion(flags) if np.isfinite(flags.threshold) else None
+    suspicion = Suspicious(flags) if np.isfinite(flags.threshold) else None
     return Evidence(mender.L, flagged, mender.fixed_lam, mender.fixed_cutoff, mender.bounds, suspicion)
