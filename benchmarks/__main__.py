@@ -9,6 +9,7 @@ import sklearn
 
 from benchmarks import (
     baselines,
+    choosing,
     circle,
     default,
     detectors,
@@ -22,6 +23,7 @@ from benchmarks import (
 
 BENCHMARKS = {
     "default": default.run,
+    "choosing": choosing.run,
     "detectors": detectors.run,
     "entries": entries.run,
     "baselines": baselines.run,
