@@ -1,6 +1,8 @@
 """Flags beside PyOD's detectors, on the sets of the default benchmark: ranking (AUC), and F1.
 
-Every detector of PyOD has its own defaults and is told the true share of wrong rows; ours is told nothing.
+Every detector of PyOD has its own defaults and is told the true share of wrong rows; ours is told nothing. On surfaces
+a row counts as wrong if it is farther off than 5 % of the extent. A replaced row nearer than that is wrong too, only
+less, and to find it counts as a mistake: hence each surface once more without such rows.
 """
 
 import importlib
@@ -50,13 +52,20 @@ def _sets() -> Iterator[tuple[str, Callable[[int], tuple[np.ndarray, np.ndarray]
         for kind in ("noise", "occlusion"):
             yield f"{case.name}, {kind}", lambda seed, case=case, kind=kind: corrupt(case, kind, seed)[1]
     for name in SURFACES:
-        yield name, lambda seed, name=name: _surface(name, seed)
+        yield name, lambda seed, name=name: _surface(name, seed)[:2]
+        yield f"{name}, near rows moved back", lambda seed, name=name: _without_near_rows(*_surface(name, seed))
 
 
-def _surface(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _surface(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     surface = make_surface(name, random_state=seed)
-    (X, _), extent = box_outliers(surface.X, seed + 100)
-    return X, surface.distance(X) > 0.05 * extent
+    (X, replaced), extent = box_outliers(surface.X, seed + 100)
+    bad = surface.distance(X) > 0.05 * extent
+    return X, bad, np.where((replaced & ~bad)[:, np.newaxis], surface.X, X)
+
+
+def _without_near_rows(X: np.ndarray, bad: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the data in which replaced rows that count as good are where they were: no row is half wrong."""
+    return exact, bad
 
 
 def _installed() -> Iterator[tuple[str, type]]:
