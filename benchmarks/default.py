@@ -13,6 +13,7 @@ from kernmend import KernelRecovery
 from kernmend.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers
 from kernmend.datasets import SURFACES, load_mnist, make_surface, rotate_images
 from kernmend.metrics import f1_score, mean_shift, snr
+from kernmend.paper.matrices import Matrix, inpaint, wiener
 
 SEEDS = range(60, 65)  # not those that the rules were chosen on
 
@@ -84,32 +85,9 @@ def _one_image_set(case: Case, kind: str, seed: int) -> list[float]:
     est = KernelRecovery().fit(X)
     seconds = time.process_time() - start
     bounded = KernelRecovery(bounds="data").fit(X).recovered_
-    oracle = _wiener(truth, X, bad) if kind == "noise" else _inpaint(truth, X, bad)
+    oracle = (wiener if kind == "noise" else inpaint)(Matrix(truth, X, bad))
     results = [snr(truth[bad], A[bad]) for A in (X, est.recovered_, bounded, oracle)]
     return [*results, f1_score(bad, est.outliers_), seconds]
-
-
-def _wiener(truth: np.ndarray, X: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """Return PCA of the clean rows with the Wiener weights of the known noise: a linear method that knows the truth."""
-    centre, out = truth[~bad].mean(axis=0), X.copy()
-    _, s, V = np.linalg.svd(truth[~bad] - centre, full_matrices=False)
-    variance = s**2 / (~bad).sum()
-    noise = 0.5 * np.square(truth[bad]).sum(axis=1, keepdims=True) / truth.shape[1]
-    out[bad] = ((X[bad] - centre) @ V.T * (variance / (variance + noise))) @ V + centre
-    return out
-
-
-def _inpaint(truth: np.ndarray, X: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """Return the conditional mean of the pixels that are known to be covered, given the others, from the clean rows."""
-    centre, out = truth[~bad].mean(axis=0), X.copy()
-    C = np.cov(truth[~bad], rowvar=False)
-    C.flat[:: len(C) + 1] += 1e-3 * np.trace(C) / len(C)
-    for row in np.flatnonzero(bad):
-        covered = X[row] != truth[row]
-        seen = ~covered
-        weights = np.linalg.solve(C[np.ix_(seen, seen)], X[row, seen] - centre[seen])
-        out[row, covered] = centre[covered] + C[np.ix_(covered, seen)] @ weights
-    return out
 
 
 # --- surfaces: distance of the outliers from the surface ------------------------------------------------------------

@@ -212,13 +212,13 @@ class _Spectrum:
         weight = 1.0 / (self.s + eps)
         k = self.kernel.gram(Y, self.X)
         kP = ((k @ self.U) * weight) @ self.U.T
-        at_row = kP[np.arange(rows.size), rows] / np.sqrt((np.square(self.U) @ weight)[rows])
+        at_row, diagonal = kP[np.arange(rows.size), rows], np.square(self.U[rows]) @ weight
         if kind == "span":
-            r: Array = np.maximum(1.0 - np.einsum("ij,ij->i", kP, k) + np.square(at_row), 0.0)
+            r: Array = np.maximum(1.0 - np.einsum("ij,ij->i", kP, k) + np.square(at_row) / diagonal, 0.0)
             return r
         centre = np.median(self.X, axis=0)
         PX = (self.U[rows] * weight) @ (self.U.T @ (self.X - centre))
-        share = at_row / np.sqrt((np.square(self.U) @ weight)[rows])
+        share = at_row / diagonal
         return _summary(np.square(Y - centre - kP @ (self.X - centre) + share[:, np.newaxis] * PX), kind)
 
 

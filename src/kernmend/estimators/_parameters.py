@@ -7,7 +7,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.estimators._joint import SOLVERS
-from kernmend.estimators._validation import check_choice, check_positive
+from kernmend.estimators._validation import check_choice, check_count, check_positive
 from kernmend.kernels import Kernel, Polynomial
 
 KERNELS = ("rbf", "poly", "linear")
@@ -41,8 +41,7 @@ def check_parameters(est: Any) -> None:
 
 def check_common(est: Any) -> None:
     """Check what every estimator has: `max_iter`, `tol`, `contamination`."""
-    if not (isinstance(est.max_iter, numbers.Integral) and int(est.max_iter) >= 1):
-        raise ValueError(f"max_iter must be an integer >= 1, got {est.max_iter!r}")
+    check_count("max_iter", est.max_iter)
     if not (isinstance(est.tol, numbers.Real) and 0 <= float(est.tol) < np.inf):
         raise ValueError(f"tol must be a number >= 0, got {est.tol!r}")
     if isinstance(est.contamination, str):
