@@ -22,7 +22,8 @@ FORCES = {
     "rows": (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9),
     "entries": (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0),
 }  # lam, as a share of the force that no pull exceeds (for entries, of that spread over all of them)
-REFITS = (0.0, 0.3, 0.6, 1.0)
+GROW = 2
+REFITS = ((0.0, 0), *((share, grow) for grow in (0, GROW) for share in (0.3, 0.6, 1.0, 1.5)))  # `refit` and `grow`
 ROUGH_ROWS = 1e-4, "rows", 0.1  # cut-off, error model and force of the first mending: it must move the rows
 ROUGH_ENTRIES = 1e-6, "entries", 1.0, 0.3  # the same where that makes the rows look right, with the refit
 LOOKS_RIGHT = 0.3  # suspicion above that of good rows; wrong rows mended entry by entry have 0.5 to 1, wrong entries 0
@@ -73,11 +74,14 @@ class Planting:
     donors: Array
     suspect: Suspicion | None
 
-    def cost(self, settings: Settings) -> "Cost":
-        """Plant what these settings take off the flagged rows; return the cost of any settings."""
+    def cost(self, settings: Settings, *, whole: bool) -> "Cost":
+        """Plant what these settings take off the flagged rows; return the cost of any settings.
+
+        `whole` says that entries are wrong in groups: what is planted should be as much of each as can be had.
+        """
         # What entries lose to being wrong is theirs alone: a refit leaves nothing planted on the others.
         if settings.error == "entries":
-            settings = replace(settings, refit=settings.refit or REFITS[-1])
+            settings = replace(settings, refit=settings.refit or 1.0, grow=GROW if whole else settings.grow)
         residuals = self.donors - self.mender.mend(self.donors, settings, max_iter=SEARCH_ITERATIONS)
         planted = self.held + residuals[np.arange(self.held.shape[0]) % self.donors.shape[0]]
         return Cost(self.mender, self.held, planted, self.suspect)
@@ -122,6 +126,7 @@ def calibrate(
     )
     planting = evidence.hold_out(seed)
     settings = planting.rough(grid.middle().kernel, entries="entries" in grid.forces)
+    covered = settings.error == "entries"
     tried = 0
 
     def told(settings: Settings) -> float:
@@ -133,7 +138,7 @@ def calibrate(
         return value
 
     for start in (grid.middle(), None):
-        cost = planting.cost(settings)
+        cost = planting.cost(settings, whole=covered)
         try:
             settings = grid.climb(start or grid.nearest(settings), told)
         except KeyboardInterrupt:
@@ -155,6 +160,8 @@ class Cost:
     planted: Array
     suspect: Callable[[Array], Array] | None
     known: dict[Settings, tuple[float, float]] = field(default_factory=dict)
+    _starts: dict[str, Array] = field(default_factory=dict, repr=False)
+    _plain: dict[Settings, Array] = field(default_factory=dict, repr=False)
 
     def __call__(self, settings: Settings) -> float:
         """Return the share of the planted error that stays, plus how suspicious the rows still look."""
@@ -167,12 +174,22 @@ class Cost:
     def parts(self, settings: Settings) -> tuple[float, float]:
         """Return both parts of the cost."""
         if settings not in self.known:
-            A = self.mender.mend(self.planted, settings, max_iter=SEARCH_ITERATIONS)
+            A = self._mended(settings)
             planted = float(np.sum(np.square(self.planted - self.truth)))
             planted = min(planted, self.truth.shape[0] * self.mender.scale**2)  # as far as any other good row
             share = float(np.sum(np.square(A - self.truth))) / max(planted, 1e-300)
             self.known[settings] = share, max(self._suspicion(A) - self._natural, 0.0)
         return self.known[settings]
+
+    def _mended(self, settings: Settings) -> Array:
+        """Return the planted rows, mended. Settings that differ in the refit share what goes before it."""
+        if settings.error not in self._starts:
+            self._starts[settings.error] = self.mender.start(self.planted, settings.error)
+        start, plain = self._starts[settings.error], replace(settings, refit=0.0, grow=0)
+        if plain not in self._plain:
+            self._plain[plain] = self.mender.mend(self.planted, plain, start=start, max_iter=SEARCH_ITERATIONS)
+        A = self._plain[plain]
+        return self.mender.refit(A, self.planted, settings, start=start, max_iter=SEARCH_ITERATIONS)
 
     @cached_property
     def _natural(self) -> float:
@@ -211,7 +228,7 @@ class Grid:
             for axis in ("force", "kernel", "cutoff"):
                 best = self._walk(best, axis, cost)
             if best.error == "entries":  # all of them: a small one is worse than none, a larger one may be better
-                best = min((replace(best, refit=refit) for refit in REFITS), key=cost)
+                best = min((replace(best, refit=refit, grow=grow) for refit, grow in REFITS), key=cost)
             if best == before:
                 break
         return best

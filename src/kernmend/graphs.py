@@ -49,6 +49,41 @@ def neighbour_graph(X: Array, n_neighbors: int) -> Any:
     return csr_array((W + W.T) * 0.5)
 
 
+def similar_features(X: Array, n_neighbors: int = 4, least: float = 0.3, block: int = 512) -> Any:
+    """Return the graph that joins each feature with those it is correlated with most, if by `least` or more.
+
+    A feature that never changes has no neighbours. Correlations are computed a block at a time, never all at once.
+
+    >>> import numpy as np
+    >>> t = np.linspace(0, 1, 20)
+    >>> similar_features(np.column_stack([t, np.ones(20), 1 - t, np.cos(40 * t)]), 1).toarray().astype(int)
+    array([[0, 0, 1, 0],
+           [0, 0, 0, 0],
+           [1, 0, 0, 0],
+           [0, 0, 0, 0]])
+    """
+    d = X.shape[1]
+    k = min(n_neighbors, d - 1)
+    if k == 0:
+        return csr_array((d, d), dtype=bool)
+    centred = X - X.mean(axis=0)
+    length = np.linalg.norm(centred, axis=0)
+    changes = length > 1e-6 * length.max(initial=0.0)
+    np.divide(centred, length, out=centred, where=changes)
+    centred[:, ~changes] = 0.0
+    pairs = []
+    for start in range(0, d, block):
+        likeness = np.abs(centred[:, start : start + block].T @ centred)
+        features = np.arange(likeness.shape[0])
+        likeness[features, start + features] = 0.0
+        others = np.argpartition(likeness, -k, axis=1)[:, -k:]
+        alike = np.take_along_axis(likeness, others, axis=1) >= least
+        pairs.append(np.column_stack([np.broadcast_to(start + features[:, None], alike.shape)[alike], others[alike]]))
+    joined = np.concatenate(pairs)
+    graph = coo_array((np.ones(len(joined), dtype=bool), (joined[:, 0], joined[:, 1])), shape=(d, d)).tocsr()
+    return csr_array(graph + graph.T)
+
+
 def normalised_laplacian(W: Any) -> Laplacian:
     """Return I - D^(-1/2) W D^(-1/2), D the sums of the weights; a row of zeros for a node without neighbours.
 

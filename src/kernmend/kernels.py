@@ -66,6 +66,26 @@ class Kernel(ABC):
         """Return the gradient of <G, K(A)> in `A` for a symmetric `G`; may overwrite `G`."""
         return 2.0 * self.pullback(A, A, K, G)
 
+    def against(self, L: Array) -> "FixedRows":
+        """Return the kernel with the rows `L` as its second argument, for many calls."""
+        return FixedRows(self, L)
+
+
+@dataclass(frozen=True)
+class FixedRows:
+    """`gram(A, L)` and `pullback(A, L, K, G)` of a kernel for rows `L` that stay the same."""
+
+    kernel: Kernel
+    L: Array
+
+    def gram(self, A: Array) -> Array:
+        """Return k(a_i, l_j)."""
+        return self.kernel.gram(A, self.L)
+
+    def pullback(self, A: Array, K: Array, G: Array) -> Array:
+        """Return the gradient of sum_ij G_ij k(a_i, l_j) in the rows of `A`, with K = gram(A); may overwrite `G`."""
+        return self.kernel.pullback(A, self.L, K, G)
+
 
 class RadialKernel(Kernel):
     """k(a, b) = f(|a - b|^2). A subclass writes `profile` and `slope`.
@@ -98,14 +118,22 @@ class RadialKernel(Kernel):
         return np.zeros_like(A)
 
     def pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
+        centre = B.mean(axis=0)  # the sum does not depend on it; far from the origin its rounding does
+        return self._pullback(A - centre, B - centre, K, G)
+
+    def _pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
+        """Do the same with `A` and `B` near the origin; overwrites both `A` and `G`."""
         for rows in row_blocks(*K.shape):
             G[rows] *= self.slope(K[rows])
-        centre = B.mean(axis=0)  # the sum below does not depend on it; far from the origin its rounding does
-        out: Array = A - centre
-        out *= G.sum(axis=1)[:, np.newaxis]
-        out -= G @ (B - centre)
-        out *= 2.0
-        return out
+        A *= G.sum(axis=1)[:, np.newaxis]
+        A -= G @ B
+        A *= 2.0
+        return A
+
+    def against(self, L: Array) -> "FixedRows":
+        centre = _centre(L)
+        centred = L - centre
+        return _CentredRows(self, L, centre, centred, np.einsum("ij,ij->i", centred, centred))
 
     def distances(self, A: Array, X: Array) -> tuple[Array, Array]:
         difference = np.subtract(A, X, dtype=np.float64)
@@ -253,21 +281,50 @@ class Linear(DotProductKernel):
 
 def squared_distances(X: Array, Y: Array | None = None) -> Array:
     """Return |x_i - y_j|^2, in one (n, m) array and exactly 0 on the diagonal where `Y` is None."""
-    # Distances do not depend on the centre, but their rounding does: it grows with the norms. The median of a few rows
-    # is as good as the mean of all, and one far outlier does not carry it away.
-    centre = np.median(X[:: X.shape[0] // 64 + 1], axis=0)
+    centre = _centre(X)
     Xc = X - centre
-    Yc = Xc if Y is None else Y - centre
     x2 = np.einsum("ij,ij->i", Xc, Xc)
-    y2 = x2 if Y is None else np.einsum("ij,ij->i", Yc, Yc)
-    t: Array = Xc @ Yc.T
+    if Y is not None:
+        Yc = Y - centre
+        return _squared_distances(Xc, x2, Yc, np.einsum("ij,ij->i", Yc, Yc))
+    t = _squared_distances(Xc, x2, Xc, x2)
+    np.fill_diagonal(t, 0.0)
+    return t
+
+
+def _centre(X: Array) -> Array:
+    """Return a place among the rows. Distances do not depend on it, but their rounding does: it grows with the norms.
+
+    The median of a few rows is as good as the mean of all, and one far outlier does not carry it away.
+    """
+    centre: Array = np.median(X[:: X.shape[0] // 64 + 1], axis=0)
+    return centre
+
+
+def _squared_distances(X: Array, x2: Array, Y: Array, y2: Array) -> Array:
+    """Return |x_i - y_j|^2 of rows near the origin, from their squared norms."""
+    t: Array = X @ Y.T
     t *= -2.0
     t += x2[:, np.newaxis]
     t += y2
-    np.maximum(t, 0.0, out=t)
-    if Y is None:
-        np.fill_diagonal(t, 0.0)
-    return t
+    return np.maximum(t, 0.0, out=t)
+
+
+@dataclass(frozen=True)
+class _CentredRows(FixedRows):
+    """For a radial kernel: the rows, near the origin, and their squared norms, computed once."""
+
+    kernel: RadialKernel
+    centre: Array
+    centred: Array
+    norms: Array
+
+    def gram(self, A: Array) -> Array:
+        Ac = A - self.centre
+        return self.kernel.profile(_squared_distances(Ac, np.einsum("ij,ij->i", Ac, Ac), self.centred, self.norms))
+
+    def pullback(self, A: Array, K: Array, G: Array) -> Array:
+        return self.kernel._pullback(A - self.centre, self.centred, K, G)
 
 
 def median_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> float:

@@ -1,6 +1,7 @@
 """Mending rows against good ones: how (`Settings`), and what does it (`Mender`)."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.errors import EntryError, ErrorModel, KernelError, RowError
+from kernmend.graphs import similar_features
 from kernmend.kernels import Kernel, median_squared_distance, squared_distances
 from kernmend.solvers.reference import Reference, mend_rows
 from kernmend.spectral import eigenpairs
@@ -22,6 +24,8 @@ class Settings:
 
     With the error model "entries" and `refit` > 0, entries that changed by more than this share of a typical difference
     are then taken for wrong and filled in anew, as if they were missing, and all others return to what they were.
+    Before that, `grow` times, the features most like theirs are filled in with them: what covers a part of a row covers
+    features that go together, and left in, they vouch for each other.
     """
 
     kernel: Kernel
@@ -29,6 +33,7 @@ class Settings:
     error: str
     force: float
     refit: float = 0.0
+    grow: int = 0
 
 
 @dataclass
@@ -43,6 +48,10 @@ class Mender:
 
     def __post_init__(self) -> None:
         self.scale = float(np.sqrt(median_squared_distance(self.L))) or 1.0
+
+    def with_rows(self, L: Array) -> "Mender":
+        """Return one that mends against other good rows."""
+        return Mender(L, self.bounds, self.fixed_lam, self.fixed_cutoff)
 
     def reference(self, settings: Settings) -> Reference:
         """Return the span that the good rows keep under these settings."""
@@ -89,9 +98,9 @@ class Mender:
         nearest = self.L[distance.argmin(axis=1)]
         return np.clip(X, nearest - bound, nearest + bound)
 
-    def mend(self, X: Array, settings: Settings, *, max_iter: int = 100) -> Array:
+    def mend(self, X: Array, settings: Settings, *, start: Array | None = None, max_iter: int = 100) -> Array:
         """Return the rows of `X`, mended one by one."""
-        return self.mend_with_history(X, settings, max_iter=max_iter)[0]
+        return self.mend_with_history(X, settings, start=start, max_iter=max_iter)[0]
 
     def mend_with_history(
         self,
@@ -104,19 +113,46 @@ class Mender:
         tol: float = 1e-5,
     ) -> tuple[Array, list[float], bool]:
         """Do the same from another start, with some entries held; give also the objective and if it converged."""
-        reference, lam = self.reference(settings), self.lam(settings)
-        budget: dict[str, Any] = {"scale": 0.1 * self.scale, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
         start = self.start(X, settings.error) if start is None else start
-        A, totals, converged = mend_rows(reference, start, self.error(settings, X), lam, free=free, **budget)
-        if settings.error == "entries" and settings.refit > 0:
-            missing = np.isnan(X)
-            wrong = missing | (np.abs(A - X) > settings.refit * self.scale / np.sqrt(X.shape[1]))
+        A, totals, converged = self._minimise(X, settings, start, free, max_iter, tol)
+        return self.refit(A, X, settings, start=start, free=free, max_iter=max_iter, tol=tol), totals, converged
+
+    def refit(
+        self,
+        A: Array,
+        X: Array,
+        settings: Settings,
+        *,
+        start: Array,
+        free: NDArray[np.bool_] | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+    ) -> Array:
+        """Return rows that were mended to `A` with the entries found wrong filled in anew, the others as they were."""
+        if settings.error != "entries" or settings.refit == 0:
+            return A
+        tolerance = settings.refit * self.scale / np.sqrt(X.shape[1])
+        for grow in (*[True] * settings.grow, False):
+            wrong = np.isnan(X) | (np.abs(A - X) > tolerance)
+            if grow:
+                wrong |= wrong @ self._alike > 0
             if free is not None:
                 wrong &= free
-            unknown = np.where(wrong, np.nan, X)
-            begin = np.where(wrong, A, start)
-            A = mend_rows(reference, begin, self.error(settings, unknown), lam, free=wrong, **budget)[0]
-        return A, totals, converged
+            unknown, begin = np.where(wrong, np.nan, X), np.where(wrong, A, start)
+            A = self._minimise(unknown, settings, begin, wrong, max_iter // 2 if grow else max_iter, tol)[0]
+        return A
+
+    def _minimise(
+        self, X: Array, settings: Settings, start: Array, free: NDArray[np.bool_] | None, max_iter: int, tol: float
+    ) -> tuple[Array, list[float], bool]:
+        error, lam = self.error(settings, X), self.lam(settings)
+        budget: dict[str, Any] = {"scale": 0.1 * self.scale, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
+        return mend_rows(self.reference(settings), start, error, lam, free=free, **budget)
+
+    @cached_property
+    def _alike(self) -> Any:
+        """Which features go with which, as a sparse matrix."""
+        return similar_features(self.L)
 
     def _spectrum(self, kernel: Kernel) -> tuple[Array, Array]:
         if kernel not in self._spectra:

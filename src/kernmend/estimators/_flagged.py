@@ -10,6 +10,7 @@ from kernmend.calibration import Evidence
 from kernmend.completion import fill_missing
 from kernmend.mending import Mender, Settings
 from kernmend.scoring import ReferenceScorer, Scorer, choose_scorer
+from kernmend.second_look import ChangeScorer, look_again
 from kernmend.separation import Line, flag_share
 
 MIN_GOOD_ROWS = 5  # fewer say nothing about a surface
@@ -36,12 +37,22 @@ def find_flags(X: Array, contamination: float | None, *, seed: int) -> Flags:
     return Flags(z, outliers, threshold, line, scorer)
 
 
+def second_look(X: Array, flags: Flags, mender: Mender, settings: Settings, *, seed: int) -> Flags | None:
+    """Return the flags by how far mending moves the rows, where that tells the wrong ones more clearly; else None."""
+    if settings.error != "entries" or settings.refit == 0.0:
+        return None
+    z, line = look_again(X, flags.z, flags.outliers, mender, settings, seed=seed)
+    if line.gain <= flags.line.gain or not np.isfinite(line.threshold):
+        return None
+    return Flags(z, z > line.threshold, line.threshold, line, flags.scorer)
+
+
 @dataclass(frozen=True)
 class RowJudge:
     """Scores rows, seen or new, against the good ones."""
 
     flags: Flags
-    scorer: ReferenceScorer
+    scorer: ReferenceScorer | ChangeScorer
 
     def standardised_scores(self, X: Array) -> Array:
         """Return robust z of each row against the good rows."""
@@ -58,6 +69,8 @@ class RowMender:
     """None where every row may move."""
     filled: dict[bytes, Array] = field(default_factory=dict)
     """Good rows with missing entries that `fit` has seen, as it filled them in."""
+    wrong: Array | None = None
+    """The rows that `fit` flagged, without missing entries."""
 
     def fill(self, X: Array) -> Array:
         """Return the rows with missing entries taken from the nearest good rows, or as `fit` filled them in."""
@@ -70,15 +83,21 @@ class RowMender:
         return fill_missing(np.vstack([self.mender.L, row]))[-1] if seen is None else seen
 
     def flag(self, X: Array) -> NDArray[np.bool_]:
-        """Return which rows, without missing entries, do not fit. Rows that `fit` found good do, whatever the score.
+        """Return which rows, without missing entries, do not fit. Rows that `fit` has seen keep its verdict.
 
-        (Where a share was asked for, good rows may score above the lowest of the flagged ones.)
+        (Where a share was asked for, good rows may score above the lowest of the flagged ones, and scores against all
+        good rows differ a little from those that `fit` compares.)
         """
         if self.judge is None:
             return np.ones(X.shape[0], dtype=bool)
-        known = {row.tobytes() for row in self.mender.L}
-        new = np.array([row.tobytes() not in known for row in np.ascontiguousarray(X)], dtype=bool)
-        return new & (self.judge.standardised_scores(X) > self.judge.flags.threshold)
+        seen = {row.tobytes(): False for row in self.mender.L}
+        if self.wrong is not None:
+            seen |= {row.tobytes(): True for row in self.wrong}
+        out = np.array([seen.get(row.tobytes(), False) for row in np.ascontiguousarray(X)], dtype=bool)
+        new = np.array([row.tobytes() not in seen for row in np.ascontiguousarray(X)], dtype=bool)
+        if new.any():
+            out[new] = self.judge.standardised_scores(X[new]) > self.judge.flags.threshold
+        return out
 
     def mend(self, X: Array, *, max_iter: int, tol: float) -> Array:
         """Return the rows with those that do not fit mended; the others come back as they are, only filled in."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend import completion, tuning
@@ -15,6 +16,7 @@ from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
 from kernmend.kernels import RBF, Kernel, Linear, Polynomial
 from kernmend.mending import Mender, Settings
+from kernmend.second_look import ChangeScorer
 from kernmend.separation import flag_share
 from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
 
@@ -223,23 +225,32 @@ class KernelRecovery(Recovery):
         filled = self._complete(X.astype(np.float64, copy=False))
         contamination = None if isinstance(self.contamination, str) else float(self.contamination)
         flags = _flagged.find_flags(filled, contamination, seed=self._seed())
-        bad = flags.outliers
-        enough = int((~bad).sum()) >= _flagged.MIN_GOOD_ROWS
-        good = filled[~bad] if enough else filled
-        numbers = {"lam": _number(self.lam), "cutoff": None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)}
-        bounds = resolve_bounds(self.bounds, good)
-        kernels, errors = self._kernels(good), self._errors(X.shape[1])
-        mender = Mender(good, bounds, numbers["lam"], numbers["cutoff"])
+        mender = self._mender(filled, flags.outliers)
+        kernels, errors = self._kernels(mender.L), self._errors(X.shape[1])
         found = Calibration(Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0, False)
-        if bad.any() and enough:
-            evidence = _flagged.evidence(mender, filled[bad], flags)
+        again = None
+        if flags.outliers.any() and mender.L.shape[0] < X.shape[0]:
+            evidence = _flagged.evidence(mender, filled[flags.outliers], flags)
             with self._counting("calibrating", 60) as callback:
                 found = choose(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
-        judge = _flagged.RowJudge(flags, flags.scorer.against(good))
+            if contamination is None and not found.interrupted:
+                again = _flagged.second_look(filled, flags, mender, found.settings, seed=self._seed())
+        if again is None:
+            judge = _flagged.RowJudge(flags, flags.scorer.against(mender.L))
+        else:
+            flags, mender = again, self._mender(filled, again.outliers)
+            judge = _flagged.RowJudge(flags, ChangeScorer(mender, found.settings))
+        bad = flags.outliers
         self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
         self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
         seen = {X[i].astype(np.float64).tobytes(): filled[i] for i in np.flatnonzero(np.isnan(X).any(axis=1) & ~bad)}
-        self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge, seen), found)
+        self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge, seen, filled[bad]), found)
+
+    def _mender(self, X: Array, bad: NDArray[np.bool_]) -> Mender:
+        """Return what mends rows against the good ones, or against all where those are too few."""
+        good = X[~bad] if int((~bad).sum()) >= _flagged.MIN_GOOD_ROWS else X
+        cutoff = None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)
+        return Mender(good, resolve_bounds(self.bounds, good), _number(self.lam), cutoff)
 
     def _mend_flagged(self, X: Array, filled: Array, rows: _flagged.RowMender, found: Calibration) -> None:
         """Mend what was flagged, with the settings found, and store everything that follows from them."""

@@ -144,7 +144,7 @@ class RecoverySearch(Recovery):
         if first.interrupted:
             return first
         plantings = [evidence.hold_out(self._seed() + split) for split in range(1, self.n_splits + 1)]
-        costs = [planting.cost(first.settings) for planting in plantings]
+        costs = [planting.cost(first.settings, whole=first.settings.grow > 0) for planting in plantings]
         draws = _draw(first.settings, evidence, kernels, errors, np.random.default_rng(self._seed()))
         settings = [first.settings, *(next(draws) for _ in range(self.n_iter))]
         tried = self._try(costs, settings)
@@ -204,13 +204,15 @@ def _draw(
         kernel = first.kernel
         if len(kernels) > 1 and isinstance(kernel, RBF):
             kernel = RBF(number(kernel.gamma, [each.gamma for each in kernels if isinstance(each, RBF)]))
+        refit, grow = REFITS[rng.integers(len(REFITS))] if error == "entries" else (0.0, 0)
         yield replace(
             first,
             kernel=kernel,
             error=error,
             cutoff=first.cutoff if evidence.cutoff is not None else number(first.cutoff, CUTOFFS),
             force=first.force if evidence.lam is not None else number(first.force, FORCES[error]),
-            refit=float(rng.choice(REFITS)) if error == "entries" else 0.0,
+            refit=refit,
+            grow=grow,
         )
 
 

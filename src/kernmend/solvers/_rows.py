@@ -1,7 +1,6 @@
 """Many small minimisations at once: one per row, each with its own quasi-Newton memory and step."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from kernmend._typing import Array
 _MEMORY = 8
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 25
+_NO_GRADIENT = 1e-150  # its square is still above 0
 
 RowFunction = Callable[[Array, NDArray[np.intp]], tuple[Array, Array]]
 """From some rows and their numbers to the value of each and the gradient."""
@@ -42,7 +42,7 @@ def minimise_rows(
     values, gradient = function(A, np.arange(n))
     gradient = _masked(gradient, A, bounds, free)
     memory = _Memory(A.shape)
-    active = np.flatnonzero(np.abs(gradient).max(axis=1, initial=0.0) > 0)
+    active = np.flatnonzero(np.abs(gradient).max(axis=1, initial=0.0) > _NO_GRADIENT)
     totals = [float(values.sum())]
     for _ in range(max_iter):
         if active.size == 0:
@@ -73,7 +73,8 @@ def minimise_rows(
         new_g = _masked(new_g, new_a, bounds, None if free is None else free[active])
         memory.store(active, new_a - a, new_g - g)
         A[active], values[active], gradient[active] = new_a, new_f, new_g
-        still = accepted & (f - new_f > tol * np.maximum(np.abs(new_f), 1e-300)) & (np.abs(new_g).max(axis=1) > 0)
+        still = accepted & (f - new_f > tol * np.maximum(np.abs(new_f), 1e-300))
+        still &= np.abs(new_g).max(axis=1) > _NO_GRADIENT
         active = active[still]
         totals.append(float(values.sum()))
     return A, totals, active.size == 0
@@ -122,44 +123,43 @@ def _backtrack(
 
 
 class _Memory:
-    """The last few (step, change of gradient) pairs of every row."""
+    """The last few (step, change of gradient) pairs of every row, with their inner products s'y and y'y."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self.S: list[Array] = []
-        self.Y: list[Array] = []
+        self.pairs: list[tuple[Array, Array, Array, Array]] = []
         self.shape = shape
 
     def store(self, rows: NDArray[np.intp], s: Array, y: Array) -> None:
-        """Keep a pair; rows without positive curvature keep zeros, which `apply` passes over."""
-        full = len(self.S) == _MEMORY
-        S, Y = (self.S.pop(0), self.Y.pop(0)) if full else (np.zeros(self.shape), np.zeros(self.shape))
-        curved = np.einsum("ij,ij->i", s, y) > 1e-12 * np.linalg.norm(s, axis=1) * np.linalg.norm(y, axis=1)
-        S[rows] = np.where(curved[:, np.newaxis], s, 0.0)
-        Y[rows] = np.where(curved[:, np.newaxis], y, 0.0)
-        self.S.append(S)
-        self.Y.append(Y)
+        """Keep a pair; for rows without positive curvature zeros, which `apply` passes over."""
+        full = len(self.pairs) == _MEMORY
+        n = self.shape[0]
+        pair = self.pairs.pop(0) if full else (np.zeros(self.shape), np.zeros(self.shape), np.zeros(n), np.zeros(n))
+        sy, yy = np.einsum("ij,ij->i", s, y), np.einsum("ij,ij->i", y, y)
+        curved = sy > 1e-12 * np.linalg.norm(s, axis=1) * np.sqrt(yy)
+        for kept, new in zip(pair, (s, y, np.where(curved, sy, 0.0), yy), strict=True):
+            kept[rows] = new
+        self.pairs.append(pair)
 
     def forget(self, rows: NDArray[np.intp]) -> None:
         """Throw away what is known of some rows."""
-        for kept in (*self.S, *self.Y):
-            kept[rows] = 0.0
+        for _, _, sy, _ in self.pairs:
+            sy[rows] = 0.0
 
     def apply(self, g: Array, rows: NDArray[np.intp], scale: float) -> Array:
         """Return the inverse Hessian times `g` (the two-loop recursion), or `g` scaled to length `scale` at first."""
         q = g.copy()
-        pairs = [(S[rows], Y[rows]) for S, Y in zip(self.S, self.Y, strict=True)]
-        curvatures = [np.einsum("ij,ij->i", s, y) for s, y in pairs]
-        alphas: list[Any] = []
-        for (s, y), sy in zip(reversed(pairs), reversed(curvatures), strict=True):
+        every = rows.size == self.shape[0]
+        pairs = self.pairs if every else [tuple(kept[rows] for kept in pair) for pair in self.pairs]
+        alphas: list[Array] = []
+        for s, y, sy, _ in reversed(pairs):
             alpha = np.divide(np.einsum("ij,ij->i", s, q), sy, out=np.zeros_like(sy), where=sy > 0)
             q -= alpha[:, np.newaxis] * y
             alphas.append(alpha)
         length = scale / np.maximum(np.linalg.norm(g, axis=1), 1e-300)
-        for (_, y), sy in zip(pairs, curvatures, strict=True):  # the newest pair with curvature sets the length
-            yy = np.einsum("ij,ij->i", y, y)
+        for _, _, sy, yy in pairs:  # the newest pair with curvature sets the length
             length = np.where(sy > 0, np.divide(sy, yy, out=np.ones_like(sy), where=yy > 0), length)
         q *= length[:, np.newaxis]
-        for (s, y), sy, alpha in zip(pairs, curvatures, reversed(alphas), strict=True):
+        for (s, y, sy, _), alpha in zip(pairs, reversed(alphas), strict=True):
             beta = np.divide(np.einsum("ij,ij->i", y, q), sy, out=np.zeros_like(sy), where=sy > 0)
             q += (alpha - beta)[:, np.newaxis] * s
         return q

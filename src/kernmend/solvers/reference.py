@@ -7,13 +7,14 @@ squared distance of phi(a) from the span that they keep. Rows are independent: a
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.errors import ErrorModel
-from kernmend.kernels import Kernel
+from kernmend.kernels import FixedRows, Kernel
 from kernmend.solvers._rows import minimise_rows
 from kernmend.spectral import eigenpairs
 
@@ -54,12 +55,16 @@ class Reference:
         """Dimension of the span."""
         return int(self.V.shape[1])
 
+    @cached_property
+    def _rows(self) -> FixedRows:
+        return self.kernel.against(self.L)
+
     def squared_rows(self, A: Array) -> tuple[Array, Array]:
         """Return dist2(a_i) for each row, and the gradient."""
-        K = self.kernel.gram(A, self.L)
+        K = self._rows.gram(A)
         C = K @ self.V
         dist2: Array = np.maximum(self.kernel.diag(A) - np.einsum("ij,ij->i", C, C), 0.0)
-        gradient = self.kernel.pullback(A, self.L, K, C @ self.V.T)
+        gradient = self._rows.pullback(A, K, C @ self.V.T)
         gradient *= -2.0
         gradient += self.kernel.diag_gradient(A)
         return dist2, gradient
