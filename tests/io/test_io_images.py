@@ -200,7 +200,7 @@ def test_a_truncated_or_false_image_is_named(tmp_path):
     with pytest.raises(FileError, match=r"in: 1.png: not a sound image"):
         read(there)
     (there / "1.png").write_text("words")
-    with pytest.raises(FileError, match=r"in: 1.png: not a sound image"):
+    with pytest.raises(FileError, match=r"in: 1.png: not an image of a kind that is read"):
         read(there)
 
 
