@@ -16,21 +16,24 @@ import numpy as np
 
 from kernmend.io._arrays import Entry, Raw, array_dataset, pick
 from kernmend.io._dataset import Dataset, Format, Request
-from kernmend.io._files import MAX_BYTES, FileError, check_expansion, files_below, missing_package
+from kernmend.io._files import FileError, check_expansion, files_below, missing_package
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB73 = (b"\x00\x02IM", b"\x02\x00MI")
 SCRIPT = Path(__file__).with_name("_worker.py")
 SECONDS = 30.0
 BYTES_PER_SECOND = 4 * 2**20
-SPARE_MEMORY = 4 * 2**30
+SPARE_MEMORY = 2**30
+"""What the process needs for itself; it takes an eighth of this."""
+COPIES = 4
+"""... and of the array: a chunk may unpack to more than it says, so memory is limited."""
 
 
 class Worker:
     """A process of its own that opens files which may crash it, see `_worker.py`."""
 
     def __enter__(self) -> "Worker":
-        command = [sys.executable, "-P", str(SCRIPT), str(3 * MAX_BYTES + SPARE_MEMORY)]
+        command = [sys.executable, "-P", str(SCRIPT)]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -44,14 +47,15 @@ class Worker:
         self.process.kill()
         self.process.communicate()
 
-    def ask(self, path: Path, do: str, *args: str, array: Raw | None = None, seconds: float = 0) -> Any:
-        """Return the answer, a value or an array; FileError if there is none in time."""
-        request: dict[str, Any] = {"do": do, "args": [str(path.absolute()), *args]}
+    def ask(self, path: Path, do: str, *args: str, array: Raw | None = None, size: int = 0) -> Any:
+        """Return the answer, a value or an array; FileError if there is none. `size`: bytes of the array or more."""
+        memory = SPARE_MEMORY + COPIES * size
+        request: dict[str, Any] = {"do": do, "args": [str(path.absolute()), *args], "memory": memory}
         data = b""
         if array is not None:
             data = array.tobytes()
             request |= {"shape": array.shape, "dtype": array.dtype.str, "size": len(data)}
-        clock = Timer(SECONDS + seconds, self.process.kill)
+        clock = Timer(SECONDS + size / BYTES_PER_SECOND, self.process.kill)
         clock.start()
         try:
             head, raw = self._exchange(json.dumps(request).encode() + b"\n" + data)
@@ -98,9 +102,9 @@ class Container(Format):
                 name: Entry(tuple(shape[::turn]), np.dtype(kind)) for name, (shape, kind, _, _) in listed.items()
             }
             name = pick(entries, ask)
-            check_expansion(ask.path, packed, max(entries[name].nbytes, listed[name][2]))
-            seconds = entries[name].nbytes / BYTES_PER_SECOND
-            stored = worker.ask(ask.path, f"{self.library} read", name, seconds=seconds)
+            size = max(entries[name].nbytes, listed[name][2])
+            check_expansion(ask.path, packed, size)
+            stored = worker.ask(ask.path, f"{self.library} read", name, size=size)
         array = stored.T if self.transposed else stored
         if listed[name][3] == "logical":
             array = array.astype(bool)
@@ -113,7 +117,7 @@ class Container(Format):
             if new is not None:
                 changed = (new.T if self.transposed else new).astype(stored.dtype)
                 with Worker() as worker:
-                    worker.ask(temporary, f"{self.library} write", name, array=changed, seconds=seconds)
+                    worker.ask(temporary, f"{self.library} write", name, array=changed, size=size)
 
         others = tuple(other for other in listed if other != name)
         facts = {"passed": others, "member": name, "folder": ask.path.is_dir()}
