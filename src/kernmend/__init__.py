@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernmend.estimators import RecoverySearch as RecoverySearch
     from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
     from kernmend.estimators import RobustPCA as RobustPCA
+    from kernmend.saving import load as load
 
 __version__ = "0.1.0.dev0"
 
@@ -29,6 +30,7 @@ _HOMES = {
     "RecoverySearch": "kernmend.estimators",
     "RobustKernelPCA": "kernmend.estimators",
     "RobustPCA": "kernmend.estimators",
+    "load": "kernmend.saving",
 }
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "RobustKernelPCA",
     "RobustPCA",
     "__version__",
+    "load",
 ]
 
 

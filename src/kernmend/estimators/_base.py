@@ -4,6 +4,7 @@ import logging
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return in plain words what was found, how clear it was, and what was chosen."""
         check_is_fitted(self)
         return _summary.summary(self)
+
+    def save(self, path: Any, *, force: bool = False) -> Path:
+        """Write the fitted estimator to one file, arrays and JSON without pickle; `kernmend.load(path)` reads it."""
+        from kernmend import saving  # which knows all estimators
+
+        return saving.save(self, path, force=force)
 
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
         """Return X as a float array; ValueError that says where it has what it may not have."""
