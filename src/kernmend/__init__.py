@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
     from kernmend.estimators import RobustPCA as RobustPCA
     from kernmend.saving import load as load
+    from kernmend.sugar import mend as mend
 
 __version__ = "0.1.0.dev0"
 
@@ -31,6 +32,7 @@ _HOMES = {
     "RobustKernelPCA": "kernmend.estimators",
     "RobustPCA": "kernmend.estimators",
     "load": "kernmend.saving",
+    "mend": "kernmend.sugar",
 }
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "RobustPCA",
     "__version__",
     "load",
+    "mend",
 ]
 
 
