@@ -3,26 +3,38 @@
 Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted.
 """
 
+import os
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kernmend import __version__
+from kernmend.cli_mend import CODES, apply, inspect, mend
 from kernmend.cli_paper import paper
 
 if TYPE_CHECKING:
     from kernmend.demo import Demo
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Ordered(click.Group):
+    """Lists its commands as they were added, the one that most people want first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names."""
+        return list(self.commands)
+
+
+@click.group(cls=Ordered, context_settings={"help_option_names": ["-h", "--help"]}, epilog=CODES)
 @click.version_option(__version__, prog_name="kernmend")
 def cli() -> None:
     """Find and mend grossly corrupted data that lies on a curved surface."""
 
 
-cli.add_command(paper)
+for command in (mend, inspect, apply):
+    cli.add_command(command)
 
 
 @cli.command()
@@ -89,18 +101,45 @@ def _write_picture(result: "Demo", path: Path) -> None:
         raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
 
 
+cli.add_command(paper)
+
+
 def main() -> None:
     """Run the command line; an interruption or an unforeseen error ends in one line, not in a traceback."""
+    signal.signal(signal.SIGTERM, _terminated)
+    code = _run()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C shall not end in a traceback
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
-        cli.main(prog_name="kernmend", standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+        # Without standalone mode click gives the code of `Exit` back instead of leaving.
+        code = cli.main(prog_name="kernmend", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except (click.Abort, KeyboardInterrupt):
-        click.echo("kernmend: interrupted", err=True)
-        sys.exit(130)
+        return _complain("interrupted, nothing more was written", 130)
     except click.UsageError as error:
         error.show()
-        sys.exit(2)
+        return 2
     except click.ClickException as error:
-        click.echo(f"kernmend: {error.format_message()}", err=True)
-        sys.exit(error.exit_code)
+        return _complain(error.format_message(), error.exit_code)
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("KERNMEND_DEBUG"):
+            raise
+        said = (str(error).splitlines() or [""])[0]
+        return _complain(f"{type(error).__name__}: {said} (KERNMEND_DEBUG=1 shows where)", 1)
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"kernmend: {message}", err=True)
+    return code
+
+
+def _terminated(number: int, frame: Any) -> None:
+    """Leave by an exception, so that temporary files are removed."""
+    sys.exit(128 + number)

@@ -4,26 +4,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend import estimators
+from kernmend._methods import METHODS
 from kernmend._typing import Array
+from kernmend.estimators import _flagged
+from kernmend.estimators._parameters import check_parameters
 from kernmend.io import Dataset, read
 from kernmend.tables import Table, as_table, changed, settle
-
-METHODS = {
-    "kernel": "KernelRecovery",
-    "search": "RecoverySearch",
-    "robust-pca": "RobustPCA",
-    "outlier-pursuit": "OutlierPursuit",
-    "low-rank": "LowRankRepresentation",
-    "graph": "GraphRobustPCA",
-    "kernel-pca": "KernelPCADenoiser",
-    "robust-kernel-pca": "RobustKernelPCA",
-}
 
 
 @dataclass(frozen=True)
@@ -165,3 +157,24 @@ def fit(estimator: Any, source: Table | Dataset) -> Mended:
     settled = settle(estimator.recovered_, source)
     data = source.restore(settled) if isinstance(source, Table) else settled
     return Mended(data, estimator.outliers_, estimator.outlier_scores_, estimator, source, settled)
+
+
+class Scored(NamedTuple):
+    """How wrong each row looks, which are flagged, and where the line is."""
+
+    scores: Array
+    flags: NDArray[np.bool_]
+    threshold: float
+
+
+def score(estimator: Any, X: Array) -> Scored:
+    """Return what a fit would score and flag. Where rows are scored before they are mended, none is mended."""
+    inner = estimator.estimator if isinstance(estimator, estimators.RecoverySearch) else estimator
+    if isinstance(inner, estimators.KernelRecovery) and inner.repair == "flagged":
+        check_parameters(inner)
+        filled = inner._complete(inner._validate(X, reset=True, ensure_min_samples=2).astype(np.float64, copy=False))
+        share = None if isinstance(inner.contamination, str) else float(inner.contamination)
+        found = _flagged.find_flags(filled, share, seed=inner._seed())
+        return Scored(found.z, found.outliers, found.threshold)
+    estimator.fit(X)
+    return Scored(estimator.outlier_scores_, estimator.outliers_, estimator.threshold_)
