@@ -37,7 +37,7 @@ for command in (mend, inspect, apply):
     cli.add_command(command)
 
 
-@cli.command()
+@cli.command(short_help="Mend a circle: a table and a picture.")
 @click.option(
     "-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("demo"), show_default=True,
     help="Folder for the picture.",

@@ -99,11 +99,13 @@ _of_method = _together(
     click.option("--gamma", callback=_number, metavar="NUMBER", help="Of the kernel rbf.  [default: auto]"),
     click.option("--bounds", callback=_bounds, metavar="LOW,HIGH",
                  help="Mended values stay within; data: the range of good rows.  [default: 0,255 for images]"),
-    click.option("--max-iter", type=click.IntRange(min=1), help="Iterations at most."),
-    click.option("--seed", type=click.IntRange(min=0, max=2**32 - 1), help="Of what is drawn at random.  [default: 0]"),
+    click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="Iterations at most."),
+    click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Of what is drawn at random.  [default: 0]"),
 )  # fmt: skip
 _of_run = _together(
-    click.option("--threads", type=click.IntRange(min=1), help="Of the linear algebra.  [default: all cores]"),
+    click.option(
+        "--threads", type=click.IntRange(min=1), metavar="N", help="Of the linear algebra.  [default: all cores]"
+    ),
     click.option("--force", is_flag=True, help="Overwrite files that are there."),
     click.option("--json", "as_json", is_flag=True, help="Print facts for a script, one line of JSON."),
     click.option("--progress/--no-progress", default=None, help="Progress bar.  [default: on a terminal]"),
@@ -114,7 +116,7 @@ _of_run = _together(
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-@click.command(epilog=CODES)
+@click.command(epilog=CODES, short_help="Find what is wrong in a file, mend it, write it.")
 @click.argument("source", metavar="INPUT", type=ANY)
 @click.option("-o", "--output", type=ANY, help="The mended data.  [default: NAME.mended.csv for NAME.csv]")
 @click.option("--report", type=FILE, help="An HTML page that shows what was found and done.")
@@ -129,9 +131,11 @@ def mend(source: Path, **options: Any) -> None:
     run_mend(source, **options)
 
 
-@click.command(epilog=CODES)
+@click.command(epilog=CODES, short_help="Score the rows of a file, show the worst.")
 @click.argument("source", metavar="INPUT", type=ANY)
-@click.option("--rows", type=click.IntRange(min=0), default=10, show_default=True, help="Rows to show, worst first.")
+@click.option(
+    "--rows", type=click.IntRange(min=0), metavar="N", default=10, show_default=True, help="Rows to show, worst first."
+)
 @click.option("--scores", type=FILE, help="A csv file of the score of every row.")
 @_of_data
 @_of_method
@@ -143,7 +147,7 @@ def inspect(source: Path, **options: Any) -> None:
     run_inspect(source, **options)
 
 
-@click.command(epilog=CODES)
+@click.command(epilog=CODES, short_help="Mend new files with a saved model.")
 @click.argument("model", type=FILE)
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=ANY)
 @click.option("-o", "--output", type=ANY, help="The mended data; with several inputs a folder for them.")

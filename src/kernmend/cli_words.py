@@ -83,7 +83,7 @@ def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int) -> N
 
 
 def _worst(data: Dataset, found: Any, count: int) -> Table:
-    table = Table(title=f"The {count} highest scores", title_justify="left")
+    table = Table(title="The highest scores, rows counted from 0", title_justify="left")
     table.add_column("row", justify="right", no_wrap=True)
     if data.row_labels is not None:
         table.add_column("label", max_width=24, no_wrap=True, overflow="ellipsis")
@@ -108,8 +108,10 @@ def _values(data: Dataset, row: Any) -> str:
 
 
 def _say_input(facts: dict[str, Any], data: Dataset) -> None:
-    missing = f", {facts['missing']} values missing" if facts["missing"] else ""
-    what = f"{facts['rows']} images" if data.image_shape else f"{facts['rows']} rows, {facts['columns']} columns"
+    missing = f", {_count(facts['missing'], 'value')} missing" if facts["missing"] else ""
+    what = f"{facts['rows']} rows, {_count(facts['columns'], 'column')} of numbers"
+    if data.image_shape is not None:
+        what = f"{facts['rows']} images of {'×'.join(map(str, data.image_shape))}"
     say(f"{Path(facts['input']).name}: {what}{missing}.")
     if data.passed:
         shown = ", ".join(data.passed[:8]) + (f" and {len(data.passed) - 8} more" if len(data.passed) > 8 else "")
@@ -119,8 +121,12 @@ def _say_input(facts: dict[str, Any], data: Dataset) -> None:
 
 
 def _say_changes(facts: dict[str, Any]) -> None:
-    filled = f", {facts['filled']} of them were missing" if facts["filled"] else ""
-    say(f"{facts['changed']} values changed{filled}.")
+    filled = f", {facts['filled']} of them filled in" if facts["filled"] else ""
+    say(f"{_count(facts['changed'], 'value')} changed{filled}.")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def say(text: str) -> None:
