@@ -8,6 +8,7 @@ from kernmend import tuning
 from kernmend._typing import Array
 from kernmend.kernels import RBF, Kernel, Linear
 from kernmend.report._given import Given, Rows, rounded
+from kernmend.report._why import kernel_words
 from kernmend.spectral import eigenpairs
 
 BASIS = 500  # rows that the plane is found from
@@ -47,11 +48,13 @@ def map_facts(est: Any, given: Given, first: Rows) -> dict[str, Any]:
 
 def _plane(kernel: Kernel, basis: Array) -> tuple["Plane", str]:
     plane = Plane(kernel, basis)
-    words = f"kernel PCA with {kernel}" if not isinstance(kernel, Linear) else "PCA"
+    words = f"kernel PCA with {kernel_words(kernel)}" if not isinstance(kernel, Linear) else "PCA"
     if plane.share >= FEW_SHARE or not isinstance(kernel, RBF):
         return plane, words
     kernel = RBF(tuning.auto_gamma(basis))
-    return Plane(kernel, basis), f"kernel PCA with {kernel}: the kernel of the fit is too narrow for a map"
+    return Plane(
+        kernel, basis
+    ), f"kernel PCA with {kernel_words(kernel)}: the kernel of the fit is too narrow for a map"
 
 
 class Plane:

@@ -1,6 +1,7 @@
 """The rows before and after: which ones to show, and whether as pictures, curves or a table."""
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def _shown_width(view: str, n_columns: int, image_shape: Any) -> int:
 
 
 def _step(image_shape: Any) -> int:
-    return -(-max(image_shape[:2]) // PICTURE_SIDE)
+    return int(np.ceil(max(image_shape[:2]) / PICTURE_SIDE))
 
 
 def _pictures(before: Array, after: Array, shape: Any) -> tuple[Array, Array, list[int]]:
@@ -118,13 +119,13 @@ def _pictures(before: Array, after: Array, shape: Any) -> tuple[Array, Array, li
 
 
 def _curves(before: Array, after: Array) -> tuple[Array, Array, list[int]]:
-    """Return at most `CURVE_POINTS` values of each row: of neighbours the one that changed most, so no spike is lost."""
+    """Return at most `CURVE_POINTS` values of each row: of neighbours the one that changed most, to lose no spike."""
     n_columns = before.shape[1]
     edges = np.linspace(0, n_columns, min(n_columns, CURVE_POINTS) + 1).astype(np.intp)
     if len(edges) == n_columns + 1:
         return before, after, list(range(n_columns))
     change = np.nan_to_num(np.abs(after - before), nan=np.inf)
-    picks = np.stack([a + change[:, a:b].argmax(axis=1) for a, b in zip(edges, edges[1:], strict=False)], axis=1)
+    picks = np.stack([a + change[:, a:b].argmax(axis=1) for a, b in pairwise(edges.tolist())], axis=1)
     centres = ((edges[:-1] + edges[1:] - 1) // 2).tolist()
     return np.take_along_axis(before, picks, axis=1), np.take_along_axis(after, picks, axis=1), centres
 

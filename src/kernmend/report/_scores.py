@@ -34,10 +34,15 @@ class Axis:
         spread = max(third - first, 1e-4 * (high - low))
         stretched = high - low > STRETCHED * spread
         axis = cls("asinh" if stretched else "linear", centre, spread, low, high)
-        ends = [axis.position(np.array(end)) for end in (low, high)]
-        margin = 0.02 * (ends[1] - ends[0])
-        low, high = (float(axis.value(np.array(end))) for end in (ends[0] - margin, ends[1] + margin))
+        first, last = axis.ends()
+        margin = 0.02 * (last - first)
+        low, high = axis.value(np.array([first - margin, last + margin])).tolist()
         return cls(axis.scale, centre, spread, low, high)
+
+    def ends(self) -> tuple[float, float]:
+        """Return where the lowest and the highest score that it has room for are drawn."""
+        first, last = self.position(np.array([self.low, self.high])).tolist()
+        return first, last
 
     def position(self, score: Array) -> Array:
         """Return where scores are drawn."""
@@ -56,9 +61,9 @@ def score_facts(est: Any, given: Given, meaning: str) -> dict[str, Any]:
     """Return the scores worst first, the flagged rows, the threshold, the histogram of all scores."""
     scores, outliers = est.outlier_scores_.astype(np.float64), est.outliers_
     axis = Axis.of(scores, est.threshold_)
-    ends = axis.position(np.array([axis.low, axis.high]))
-    edges = np.linspace(*ends, BINS + 1)
-    counts = np.histogram(np.clip(axis.position(scores), *ends), edges)[0]
+    first, last = axis.ends()
+    edges = np.linspace(first, last, BINS + 1)
+    counts = np.histogram(np.clip(axis.position(scores), first, last), edges)[0]
     kept = kept_rows(scores, KEPT)
     return {
         "meaning": meaning,

@@ -2,11 +2,13 @@
 
 import inspect
 import platform
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 import kernmend
+from kernmend.estimators._kernel_recovery import MANY_FEATURES
 from kernmend.kernels import Kernel
 
 CALIBRATED = (
@@ -39,38 +41,34 @@ RULES: dict[str, dict[str, str]] = {
         "sigma": "a share of the typical difference of two rows",
     },
 }
-MOVED_SHARE = "length of the row's error, as a share of a typical row's length"
+MOVED_SHARE = "the length of the row's error, as a share of a typical row's length"
 ROBUST_Z = "robust z: 0 is typical, 1 the spread of the better half of the rows"
 MEANINGS = {
     "OutlierPursuit": MOVED_SHARE,
     "RobustPCA": MOVED_SHARE,
     "LowRankRepresentation": MOVED_SHARE,
     "GraphRobustPCA": MOVED_SHARE,
-    "KernelPCADenoiser": f"distance from the components, as a {ROBUST_Z}",
+    "KernelPCADenoiser": f"the distance from the components, as a {ROBUST_Z}",
     "RobustKernelPCA": f"how far the row was moved, as a {ROBUST_Z}",
 }
 
 
 def score_meaning(est: Any) -> str:
     """Return what a score is, in words."""
-    name = type(est).__name__
     if getattr(est, "repair", "flagged") == "all":
         return "how far the row was moved in the kernel space, as a share of a row's length there"
-    return MEANINGS.get(name, f"how badly the row fits the others, as a {ROBUST_Z}")
+    return MEANINGS.get(_kind(est), f"how badly the row fits the others, as a {ROBUST_Z}")
 
 
 def parameter_facts(est: Any) -> list[dict[str, str]]:
     """Return each parameter that matters: its name, what was given, what was used, and why."""
     inner = getattr(est, "estimator", None) or (kernmend.KernelRecovery() if _is_search(est) else est)
     given = inner.get_params(deep=False)
-    facts = []
-    if "kernel" in given:
-        facts.append(
-            _fact("kernel", given["kernel"], est.kernel_, "given" if _changed(inner, "kernel") else "the default")
-        )
-    for name in ("gamma", "lam", "rho", "error", "C", "sigma", "feature_gamma"):
-        if hasattr(est, f"{name}_") and name in given:
-            facts.append(_fact(name, given[name], getattr(est, f"{name}_"), _reason(est, name, given[name])))
+    facts = [
+        _fact(name, given[name], getattr(est, f"{name}_"), _reason(est, name, given[name]))
+        for name in ("kernel", "gamma", "lam", "rho", "error", "C", "sigma", "feature_gamma")
+        if hasattr(est, f"{name}_") and name in given
+    ]
     facts.append(_fact("rank", None, est.rank_, "dimensions that the mended data has, above the cut-off"))
     facts.append(_fact("threshold", None, est.threshold_, _threshold_reason(est, given)))
     named = {fact["name"] for fact in facts}
@@ -80,6 +78,11 @@ def parameter_facts(est: Any) -> list[dict[str, str]]:
         if name not in named and _changed(inner, name)
     ]
     return facts
+
+
+def _kind(est: Any) -> str:
+    """Return the name of the estimator, of ours where it is a subclass of one."""
+    return next((base.__name__ for base in type(est).__mro__ if base.__name__ in RULES), type(est).__name__)
 
 
 def _is_search(est: Any) -> bool:
@@ -92,13 +95,11 @@ def _fact(name: str, given: Any, used: Any, why: str) -> dict[str, str]:
 
 def _reason(est: Any, name: str, given: Any) -> str:
     if not isinstance(given, str) or given != "auto":
-        return "given"
-    if (
-        getattr(est, "repair", "flagged") == "all"
-        or type(est).__name__ in RULES
-        and type(est).__name__ != "KernelRecovery"
-    ):
-        return RULES[type(est).__name__].get(name, "by rule")
+        return "given, or the default" if isinstance(given, str) else "given"
+    if not (_is_search(est) or getattr(est, "repair", "all") == "flagged"):
+        return RULES.get(_kind(est), {}).get(name, "by rule")
+    if name == "error" and est.n_features_in_ < MANY_FEATURES:
+        return f"whole rows: below {MANY_FEATURES} columns too little of a row is left to find its wrong entries"
     if not est.outliers_.any():
         return UNUSED
     return SEARCHED if _is_search(est) else CALIBRATED
@@ -121,10 +122,28 @@ def _text(value: Any) -> str:
     """Return a value as a person writes it; arrays by their shape only."""
     if isinstance(value, np.ndarray):
         return f"array of shape {value.shape}"
+    if isinstance(value, Kernel):
+        return kernel_words(value)
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
     text = str(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= 120 else text[:119] + "…"
+
+
+def kernel_words(kernel: Kernel) -> str:
+    """Return a kernel with its numbers in a few digits; as Python writes it where its fields are not known.
+
+    >>> from kernmend.kernels import RBF
+    >>> kernel_words(RBF(1 / 3))
+    'RBF(gamma=0.3333)'
+    """
+    if not is_dataclass(kernel):
+        return repr(kernel)
+    values = ((field.name, getattr(kernel, field.name)) for field in fields(kernel))
+    words = ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}" for name, value in values
+    )
+    return f"{type(kernel).__name__}({words})"
 
 
 def _changed(est: Any, name: str) -> bool:
@@ -149,10 +168,10 @@ def python_lines(est: Any, image_shape: Any) -> str:
             *lines,
             "",
             f"est = {name}({', '.join(chosen)})",
-            "A = est.fit_transform(X)  # the mended data; X has one row per sample, NaN where missing",
-            "est.outliers_  # which rows were flagged",
-            "est.outlier_scores_  # how badly each row fits",
-            f'est.report("report.html"{shape})  # this page',
+            "A = est.fit_transform(X)  # mended",
+            "est.outliers_  # flagged rows",
+            "est.outlier_scores_",
+            f'est.report("report.html"{shape})',
         ]
     )
 
