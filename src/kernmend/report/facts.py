@@ -86,15 +86,15 @@ def _left_out(facts: dict[str, Any]) -> list[str]:
         out.append(f"The map shows {POINTS:,} of {n_rows:,} rows: flagged ones first, then a sample of the others.")
     if len(facts["scores"]["rows"]) < n_rows:
         out.append(
-            f"Of {n_rows:,} scores the worst {KEPT // 2:,} are here, and as many of the others as a sample; the histogram "
-            "counts all."
+            f"Of {n_rows:,} scores the worst {KEPT // 2:,} are here, and as many of the others as a sample; the "
+            "histogram counts all."
         )
     if rows["view"] == _rows.TABLE and len(rows["columns"]) < facts["n_columns"]:
         out.append(f"The table shows the {len(rows['columns'])} of {facts['n_columns']:,} columns that changed most.")
     if rows["view"] == _rows.CURVES and len(rows["positions"]) < facts["n_columns"]:
         out.append(
-            f"Curves show {len(rows['positions'])} of {facts['n_columns']:,} columns: of neighbours the one that changed "
-            "most."
+            f"Curves show {len(rows['positions'])} of {facts['n_columns']:,} columns: of neighbours the one that "
+            "changed most."
         )
     if rows["view"] == _rows.PICTURES and np.prod(rows["image_shape"]) < facts["n_columns"]:
         out.append("Pictures are shown smaller than they are.")
