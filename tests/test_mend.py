@@ -186,3 +186,27 @@ def test_parameters_reach_the_estimator():
 def test_an_image_shape_that_does_not_fit():
     with pytest.raises(ValueError, match="an image of 2x2 has 4 values, a row has 2"):
         kernmend.mend(circle(), image_shape=(2, 2))
+
+
+# --- files and reports ------------------------------------------------------------------------------------------------
+
+
+def test_a_path(tmp_path):
+    path = tmp_path / "circle.csv"
+    frame().to_csv(path, index=False)
+    mended = kernmend.mend(path)
+    assert mended.data.shape == (200, 2)
+    assert np.flatnonzero(mended.flags).tolist() == [7, 80]
+    assert mended.write(tmp_path / "out.csv") == tmp_path / "out.csv"
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert out["name"].tolist() == frame()["name"].tolist()
+    np.testing.assert_allclose(out[["x", "y"]], mended.data, rtol=1e-12)
+    with pytest.raises(ValueError, match=r"out\.csv"):
+        mended.write(tmp_path / "out.csv")
+    assert kernmend.mend(str(path), columns=["x", "y"]).flags.sum() == 2
+
+
+@pytest.mark.parametrize("make", [lambda: frame(), lambda: circle(), lambda: pl.from_pandas(frame())])
+def test_a_report(make, tmp_path):
+    page = kernmend.mend(make()).report(tmp_path / "page.html", title="My data")
+    assert "My data" in page.read_text()

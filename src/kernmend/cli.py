@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kernmend import __version__
-from kernmend.cli_mend import CODES, apply, inspect, mend
+from kernmend.cli_mend import CODES, apply, inspect, mend, plain
 from kernmend.cli_paper import paper
 
 if TYPE_CHECKING:
@@ -106,40 +106,67 @@ cli.add_command(paper)
 
 def main() -> None:
     """Run the command line; an interruption or an unforeseen error ends in one line, not in a traceback."""
-    signal.signal(signal.SIGTERM, _terminated)
-    code = _run()
+    interrupts = Interrupts()
+    code = _run(interrupts)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C shall not end in a traceback
     sys.exit(code)
 
 
-def _run() -> int:
+class Interrupts:
+    """Knows whether Ctrl-C was pressed: a library that is just being imported may turn it into an error of its own."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        signal.signal(signal.SIGINT, self._interrupted)
+        signal.signal(signal.SIGTERM, _terminated)
+        sys.unraisablehook = _quiet_hook
+
+    def _interrupted(self, number: int, frame: Any) -> None:
+        self.seen = True
+        raise KeyboardInterrupt
+
+
+def _terminated(number: int, frame: Any) -> None:
+    """Leave by an exception, so that temporary files are removed."""
+    sys.exit(128 + number)
+
+
+def _quiet_hook(unraisable: Any) -> None:
+    """Say nothing where Ctrl-C falls into a destructor or a callback."""
+    if not issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit)):
+        sys.__unraisablehook__(unraisable)
+
+
+def _run(interrupts: Interrupts) -> int:
     try:
         # Without standalone mode click gives the code of `Exit` back instead of leaving.
         code = cli.main(prog_name="kernmend", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (click.Abort, KeyboardInterrupt):
-        return _complain("interrupted, nothing more was written", 130)
-    except click.UsageError as error:
-        error.show()
-        return 2
-    except click.ClickException as error:
-        return _complain(error.format_message(), error.exit_code)
+        return _interrupted()
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if os.environ.get("KERNMEND_DEBUG"):
-            raise
-        said = (str(error).splitlines() or [""])[0]
-        return _complain(f"{type(error).__name__}: {said} (KERNMEND_DEBUG=1 shows where)", 1)
+        return _interrupted() if interrupts.seen else _failed(error)
 
 
-def _complain(message: str, code: int) -> int:
-    click.echo(f"kernmend: {message}", err=True)
-    return code
+def _interrupted() -> int:
+    click.echo("kernmend: interrupted, nothing more was written", err=True)
+    return 130
 
 
-def _terminated(number: int, frame: Any) -> None:
-    """Leave by an exception, so that temporary files are removed."""
-    sys.exit(128 + number)
+def _failed(error: Exception) -> int:
+    """Say what is wrong in one line (and how the command is used, where that is wrong); return the exit code."""
+    if isinstance(error, click.UsageError):
+        error.show()
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        click.echo(f"kernmend: {plain(error.format_message())}", err=True)
+        return error.exit_code
+    if os.environ.get("KERNMEND_DEBUG"):
+        raise error
+    said = (str(error).splitlines() or [""])[0]
+    click.echo(f"kernmend: {type(error).__name__}: {plain(said)} (KERNMEND_DEBUG=1 shows where)", err=True)
+    return 1

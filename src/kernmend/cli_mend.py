@@ -21,6 +21,11 @@ CODES = "Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+def plain(text: Any) -> str:
+    """Return text from a file as one line, without what a terminal would take for a command."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text))
+
+
 # --- values of options ------------------------------------------------------------------------------------------------
 
 
@@ -100,7 +105,8 @@ _of_method = _together(
     click.option("--bounds", callback=_bounds, metavar="LOW,HIGH",
                  help="Mended values stay within; data: the range of good rows.  [default: 0,255 for images]"),
     click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="Iterations at most."),
-    click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", help="Of what is drawn at random.  [default: 0]"),
+    click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N",
+                 help="Of what is drawn at random.  [default: 0]"),
 )  # fmt: skip
 _of_run = _together(
     click.option(
@@ -110,7 +116,7 @@ _of_run = _together(
     click.option("--json", "as_json", is_flag=True, help="Print facts for a script, one line of JSON."),
     click.option("--progress/--no-progress", default=None, help="Progress bar.  [default: on a terminal]"),
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
-)
+)  # fmt: skip
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

@@ -12,15 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from kernmend._typing import Array
+from kernmend.cli_mend import plain
 from kernmend.io import Dataset
 
 WIDTH = 80
 CHOSEN = ("error", "gamma", "lam", "rho", "C", "sigma", "rank")
-
-
-def plain(text: Any) -> str:
-    """Return text from a file as one line, without what a terminal would take for a command."""
-    return "".join(letter if letter.isprintable() else " " for letter in str(text))
 
 
 def facts(

@@ -16,10 +16,11 @@ from sklearn.exceptions import NotFittedError
 
 from kernmend import cli_words, saving, sugar
 from kernmend._methods import METHODS
+from kernmend.cli_mend import plain
 from kernmend.io import Dataset, FileError, read, replacing
 from kernmend.tables import changed, settle
 
-NOTHING = "holds no"  # words of the readers for a file without any numbers: it is sound, but there is nothing to do
+NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
 
 
 class Refused(click.ClickException):
@@ -112,8 +113,7 @@ def _read(source: Path, options: dict[str, Any]) -> Dataset:
     try:
         data = read(source, **chosen)
     except FileError as error:
-        code = 1 if NOTHING in str(error) and source.exists() else 2
-        _stop(str(error), code)
+        _stop(str(error), 1 if any(words in str(error) for words in NOTHING) else 2)
     if len(data.X) < 2:
         _stop(f"{source} has one row: too few to tell what is normal", 1)
     return data
@@ -234,7 +234,7 @@ def _session(options: dict[str, Any]) -> Iterator[float]:
         messages = dict.fromkeys(str(note.message) for note in caught if issubclass(note.category, UserWarning))
         for message in messages:
             if not message.startswith(("interrupted", "X does not have valid feature names")):
-                click.echo(f"kernmend: note: {cli_words.plain(message)}", err=True)
+                click.echo(f"kernmend: note: {plain(message)}", err=True)
 
 
 def _tell(options: dict[str, Any], facts: dict[str, Any], words: Any) -> None:
@@ -245,4 +245,4 @@ def _tell(options: dict[str, Any], facts: dict[str, Any], words: Any) -> None:
 
 
 def _stop(message: str, code: int) -> NoReturn:
-    raise (Refused if code == 2 else click.ClickException)(cli_words.plain(message))
+    raise (Refused if code == 2 else click.ClickException)(message)

@@ -20,14 +20,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend import __version__
 from kernmend._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
-from kernmend.io import replacing
+from kernmend.io import FileError, replacing
 
 FORMAT = 1
 MARK = b"kernmend model, sha256 "
 _DIGITS = 64
 
 
-class ModelError(ValueError):
+class ModelError(FileError):
     """A model file that cannot be written or read: what is wrong with it, and what to do."""
 
 
