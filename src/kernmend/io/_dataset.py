@@ -1,0 +1,176 @@
+"""A data set from a file: the numbers, what they are called, and how to put mended ones back."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernmend._typing import Array
+from kernmend.io._files import FileError, files_below, opening, replacing, stamp
+
+Mask: TypeAlias = NDArray[np.bool_]
+Save: TypeAlias = Callable[[Path, Array, Mask], None]
+"""Writes to a temporary path (a file, or an empty folder) the source with the cells of A where the mask is true."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked of `read`."""
+
+    path: Path
+    member: str | None = None
+    columns: tuple[str, ...] | None = None
+    image_shape: tuple[int, ...] | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def missing_numbers(self) -> list[float]:
+        """The texts that mean missing, those that are numbers: -999 and -999.0 are the same."""
+        numbers = []
+        for text in self.missing:
+            try:
+                numbers.append(float(text))
+            except ValueError:
+                continue
+        return numbers
+
+    def no_columns(self, what: str) -> None:
+        """Refuse a choice of columns where there are none."""
+        if self.columns is not None:
+            raise FileError(f"{self.path}: {what} have no columns to choose from: leave out the choice of columns")
+
+
+class Format(ABC):
+    """One kind of file. To add one is to add one such class, and its name to `FORMATS`."""
+
+    name: ClassVar[str]
+    words: ClassVar[str]
+    endings: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def sees(self, path: Path, head: bytes) -> bool:
+        """Return whether a file begins like one of this kind; `head` is empty for a folder."""
+
+    @abstractmethod
+    def read(self, ask: Request) -> "Dataset":
+        """Read the file; FileError if it cannot be."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset:
+    r"""The numbers of a file as an (n, d) array `X`, NaN where missing, and how to write mended ones back.
+
+    Parameters
+    ----------
+    X : float array (n, d), read-only; float32 if the file has nothing wider, else float64.
+    columns : names of the d features, made unique; None if the file has none.
+    row_labels : names of the n rows (an index column, file names of images); None if the file has none.
+    image_shape : (h, w) or (h, w, 3) if rows are images.
+    bounds : (low, high), the range that the kind of file allows, in the units of X; None if it sets none.
+    integer : bool array (d,), the features that stay whole numbers.
+    passed : names of what is passed through untouched: columns, other arrays, other files.
+    notes : what a user should know of how the file was read, one sentence each.
+    format : "csv", "tsv", "parquet", "npy", "npz", "mat", "hdf5", "zarr", "images" or "zip" (of images).
+    source : the path that was read.
+    member : the array inside it, if it holds several.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from kernmend.io import read
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("name,x,y\nfirst,1,0.50\nsecond,,2.0\n")
+    >>> data = read(folder / "a.csv")
+    >>> data.columns, data.passed, data.X.tolist()
+    (('x', 'y'), ('name',), [[1.0, 0.5], [nan, 2.0]])
+    >>> print(data.write(folder / "b.csv", [[1.0, 0.5], [2.8, 2.0]]).read_text(), end="")
+    name,x,y
+    first,1,0.50
+    second,3,2.0
+    """
+
+    X: Array
+    columns: tuple[str, ...] | None = None
+    row_labels: tuple[str, ...] | None = None
+    image_shape: tuple[int, ...] | None = None
+    bounds: tuple[float, float] | None = None
+    integer: Mask
+    passed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    format: str
+    source: Path
+    member: str | None = None
+    folder: bool = field(default=False, repr=False)
+    save: Save = field(repr=False)
+    stamp: object = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if 0 in self.X.shape:
+            raise FileError(f"{self.source}: holds no {'rows' if self.X.shape[1] else 'columns'} of numbers")
+        self.X.flags.writeable = False
+        object.__setattr__(self, "stamp", stamp(self.source))
+
+    def write(self, path: str | Path, A: ArrayLike, *, force: bool = False) -> Path:
+        """Write the file again at `path` with the values of A (n, d), in the same format and layout.
+
+        Cells that are as in X stay as they are in the file. Mended ones are rounded where `integer`, kept within
+        `bounds`, and NaN is written as missing. The file appears complete or not at all; one that exists is replaced
+        only with `force=True`.
+        """
+        path = Path(path)
+        mended, changed = self._mended(A)
+        with opening(path, "written"):
+            self._check_output(path, force)
+            if stamp(self.source) != self.stamp:
+                raise FileError(f"{self.source}: has changed since it was read: read it again")
+            with replacing(path, folder=self.folder) as temporary:
+                self.save(temporary, mended, changed)
+                if self.folder and path.exists():
+                    self._check_folder(path, temporary)
+        return path
+
+    def _mended(self, A: ArrayLike) -> tuple[Array, Mask]:
+        """Return what is to be written, and where it differs from what is there."""
+        given: NDArray[Any] = np.asarray(A)
+        if given.shape != self.X.shape:
+            raise ValueError(f"{self.source}: A must have the shape of X, {self.X.shape}, got {given.shape}")
+        values: Array = np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float64)
+        if np.isinf(values).any():
+            raise ValueError(f"{self.source}: A has infinite values")
+        # A float32 result of float64 data counts as unchanged where it is X rounded to float32.
+        known = self.X.astype(values.dtype)
+        changed = _differ(values, known)
+        np.rint(values, out=values, where=changed & self.integer)
+        if self.bounds is not None:
+            np.copyto(values, np.clip(values, *self.bounds), where=changed)
+        return values, _differ(values, known)
+
+    def _check_output(self, path: Path, force: bool) -> None:
+        if not path.parent.is_dir():
+            raise FileError(f"{path}: cannot be written: the folder {path.parent} does not exist, make it first")
+        if path.is_dir() and not self.folder:
+            raise FileError(f"{path}: is a folder, but {self.format} data go to a file: choose another name")
+        if path.exists() and self.folder and not path.is_dir():
+            raise FileError(f"{path}: is a file, but {self.format} data go to a folder: choose another name")
+        if path.exists() and not force:
+            raise FileError(f"{path}: exists already: choose another name, or force it to be replaced")
+        if self.source.is_dir() and self.source.resolve() in path.resolve().parents:
+            raise FileError(f"{path}: lies inside the input {self.source}: choose a place outside")
+
+    @staticmethod
+    def _check_folder(path: Path, new: Path) -> None:
+        """Refuse to replace a folder that holds anything but older versions of what was just made."""
+        others = sorted(set(files_below(path)) - set(files_below(new)))
+        if others:
+            raise FileError(
+                f"{path}: not replaced, it holds other files ({others[0]}): choose another name or empty it"
+            )
+
+
+def _differ(A: Array, B: Array) -> Mask:
+    same: Mask = (A == B) | (np.isnan(A) & np.isnan(B))
+    return ~same

@@ -1,0 +1,142 @@
+"""What every format needs of files: clear errors, limits on what unpacks, output that is never half-written."""
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkdtemp, mkstemp
+from typing import Any
+
+MAX_BYTES = 16 * 2**30
+"""No packed file may unpack to more than this."""
+MAX_RATIO = 200
+"""... nor to more than this many times its size,"""
+FREE_BYTES = 256 * 2**20
+"""... unless it unpacks to less than this."""
+
+
+class FileError(ValueError):
+    """A file that cannot be read or written: what is wrong, where, and what to do, in one sentence."""
+
+
+def need(module: str, what: str) -> Any:
+    """Import an optional package, or say how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise missing_package(module.partition(".")[0], what) from error
+
+
+def missing_package(package: str, what: str) -> FileError:
+    """Return the error for a package that is not installed."""
+    name = {"PIL": "pillow"}.get(package, package)
+    return FileError(f"reading {what} needs {name}: pip install 'kernmend[io]'")
+
+
+@contextmanager
+def damaged(path: Path | str, what: str) -> Iterator[None]:
+    """Turn whatever a decoder raises on bad bytes into a FileError; its warnings are not for the user."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except FileError:
+        raise
+    except MemoryError as error:
+        raise FileError(f"{path}: too large for the memory of this machine: take fewer rows") from error
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise FileError(f"{path}: not a sound {what} ({reason}): it is cut short or damaged, make it again") from error
+
+
+@contextmanager
+def opening(path: Path | str, doing: str) -> Iterator[None]:
+    """Turn an error of the operating system (no rights, a full disk) into a FileError."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error).partition("\n")[0]
+        raise FileError(f"{path}: cannot be {doing}: {reason}") from error
+
+
+def check_expansion(path: Path | str, packed: int, unpacked: int) -> None:
+    """Refuse a file that unpacks to far more than its size, before anything is unpacked."""
+    if unpacked > max(FREE_BYTES, min(MAX_RATIO * packed, MAX_BYTES)):
+        raise FileError(
+            f"{path}: refused, its {packed:,} bytes claim to hold {unpacked:,}: unpack it yourself if that is meant"
+        )
+
+
+def files_below(folder: Path) -> list[str]:
+    """Return the names of all files in a folder, sorted; a symbolic link, which may lead anywhere, is refused."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    names = []
+    for root, folders, files in os.walk(folder, onerror=fail):
+        for name in folders + files:
+            if os.path.islink(os.path.join(root, name)):
+                where = Path(root, name).relative_to(folder)
+                raise FileError(f"{folder}: holds a symbolic link, {where}: put the file itself there")
+        names += [Path(root, name).relative_to(folder).as_posix() for name in files]
+    return sorted(names)
+
+
+def stamp(path: Path) -> object:
+    """Return what changes when a file or folder is changed: sizes and times."""
+
+    def of(file: Path) -> tuple[int, int]:
+        facts = file.stat()
+        return facts.st_size, facts.st_mtime_ns
+
+    return {name: of(path / name) for name in files_below(path)} if path.is_dir() else of(path)
+
+
+@contextmanager
+def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
+
+    With `folder=True` it is an empty folder, and a folder that stands at `path` is moved away only after the block.
+    """
+    names = {"prefix": f".{path.stem}-", "suffix": path.suffix, "dir": path.parent}
+    if folder:
+        temporary = Path(mkdtemp(**names))  # type: ignore[call-overload]
+    else:
+        handle, name = mkstemp(**names)  # type: ignore[call-overload]
+        os.close(handle)
+        temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod((0o777 if folder else 0o666) & ~_umask())
+        if folder and path.exists():
+            _swap_folders(temporary, path)
+        else:
+            temporary.replace(path)
+    finally:
+        if folder:
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+def _swap_folders(new: Path, old: Path) -> None:
+    """Put `new` in the place of `old`: no file system call replaces a folder that is not empty."""
+    aside = Path(mkdtemp(prefix=f".{old.stem}-old-", dir=old.parent)) / old.name
+    old.replace(aside)
+    try:
+        new.replace(old)
+    except BaseException:
+        aside.replace(old)
+        aside.parent.rmdir()
+        raise
+    shutil.rmtree(aside.parent, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,143 @@
+"""Folders and zips of equally sized images: one row per image. Images that are not mended are copied byte for byte."""
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+
+from kernmend._typing import Array
+from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._files import MAX_BYTES, FileError, damaged, files_below
+from kernmend.io._numpy import ZIP_MAGIC, no_member
+from kernmend.io._pictures import Kind, Picture, decode, encode
+from kernmend.io._zips import content, opened, rewrite
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pbm", ".pnm", ".webp")
+
+
+class ImageFolder(Format):
+    """All images in a folder and the folders in it."""
+
+    name = "images"
+    words = "a folder of images"
+    endings = ()
+
+    def sees(self, path: Path, head: bytes) -> bool:
+        """Return whether this is a folder."""
+        return not head
+
+    def read(self, ask: Request) -> Dataset:
+        """Read all images; other files pass through."""
+        names = files_below(ask.path)
+        if not names:
+            raise FileError(f"{ask.path}: the folder is empty: give one with images")
+
+        def save_rows(temporary: Path, new: dict[str, Array]) -> None:
+            for name in names:
+                target = temporary / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if name in new:
+                    target.write_bytes(encode((ask.path / name).read_bytes(), new[name], name))
+                else:
+                    shutil.copyfile(ask.path / name, target)
+
+        return _dataset(ask, self.name, names, lambda name: (ask.path / name).read_bytes(), save_rows)
+
+
+class ImageZip(Format):
+    """The same, packed."""
+
+    name = "zip"
+    words = "a zip archive"
+    endings = (".zip",)
+
+    def sees(self, path: Path, head: bytes) -> bool:
+        """Return whether this is a zip."""
+        return head.startswith(ZIP_MAGIC)
+
+    def read(self, ask: Request) -> Dataset:
+        """Read all images; other files pass through."""
+
+        def save_rows(temporary: Path, new: dict[str, Array]) -> None:
+            def replace(info: ZipInfo, old: ZipFile) -> bytes | None:
+                name = info.filename
+                return encode(content(old, info), new[name], name) if name in new else None
+
+            rewrite(ask.path, temporary, replace)
+
+        with opened(ask.path) as archive:
+            infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+            if "[Content_Types].xml" in infos:
+                raise FileError(f"{ask.path}: is an Office file: save the table as csv")
+            names = sorted(infos)
+            return _dataset(ask, self.name, names, lambda name: content(archive, infos[name]), save_rows)
+
+
+def _is_image(name: str) -> bool:
+    """Return whether a file is one of the images: macOS puts files like ._a.png beside them, which are none."""
+    path = PurePosixPath(name)
+    return path.suffix.lower() in ENDINGS and not path.name.startswith(".")
+
+
+def _dataset(
+    ask: Request,
+    format: str,
+    names: Iterable[str],
+    load: Callable[[str], bytes],
+    save_rows: Callable[[Path, dict[str, Array]], None],
+) -> Dataset:
+    no_member(ask)
+    ask.no_columns("images")
+    images = [name for name in names if _is_image(name)]
+    if not images:
+        raise FileError(f"{ask.path}: holds no images: png, jpg, bmp, gif, tiff, pgm, ppm and webp are read")
+    first, X, notes = _rows(ask, images, load)
+    if ask.image_shape is not None and ask.image_shape != first.values.shape:
+        raise FileError(f"{ask.path}: the images are {first.values.shape}, not {ask.image_shape}: leave out the shape")
+
+    def save(temporary: Path, A: Array, changed: Mask) -> None:
+        rows = np.flatnonzero(changed.any(axis=1))
+        save_rows(temporary, {images[row]: A[row].reshape(first.values.shape) for row in rows})
+
+    chosen = set(images)
+    return Dataset(
+        X=X,
+        row_labels=tuple(images),
+        image_shape=first.values.shape,
+        bounds=first.kind.bounds,
+        integer=np.full(X.shape[1], first.kind.whole),
+        passed=tuple(name for name in names if name not in chosen),
+        notes=notes,
+        format=format,
+        source=ask.path,
+        folder=format == "images",
+        save=save,
+    )
+
+
+def _rows(ask: Request, images: list[str], load: Callable[[str], bytes]) -> tuple[Picture, Array, tuple[str, ...]]:
+    """Return the first picture, all of them as rows, and what is to be said of them."""
+    first = decode(load(images[0]), f"{ask.path}: {images[0]}", None)
+    needed = len(images) * first.values.size * 8
+    if needed > MAX_BYTES:
+        raise FileError(f"{ask.path}: the images need {needed / 2**30:.0f} GB of memory: take fewer or smaller ones")
+    with damaged(ask.path, "set of images"):
+        X: Array = np.empty((len(images), first.values.size), dtype=np.float32 if first.kind.floating else np.float64)
+    notes: dict[str, int] = {}
+    for row, name in enumerate(images):
+        picture = decode(load(name), f"{ask.path}: {name}", first.values.shape)
+        _check_alike(ask, images[0], first.kind, name, picture.kind)
+        X[row] = picture.values.ravel()
+        for note in picture.notes:
+            notes[note] = notes.get(note, 0) + 1
+    return first, X, tuple(f"{count} of {len(images)} images {note}" for note, count in notes.items())
+
+
+def _check_alike(ask: Request, first: str, expected: Kind, name: str, kind: Kind) -> None:
+    if kind != expected:
+        raise FileError(
+            f"{ask.path}: {name} has {kind.words} but {first} has {expected.words}: all images must be of one kind, "
+            "convert some"
+        )

@@ -1,0 +1,126 @@
+"""Parquet: types, index and metadata stay; columns of numbers are mended, all others pass through."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernmend._typing import Array
+from kernmend.io._arrays import cast, check_image_shape, choose
+from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._files import FileError, check_expansion, damaged, need
+from kernmend.io._numpy import no_member
+from kernmend.io._text import unique
+
+
+class Parquet(Format):
+    """Read and written by pyarrow."""
+
+    name = "parquet"
+    words = "a Parquet file"
+    endings = (".parquet", ".pq")
+
+    def sees(self, path: Path, head: bytes) -> bool:
+        """Return whether the file begins with Parquet's mark."""
+        return head.startswith(b"PAR1")
+
+    def read(self, ask: Request) -> Dataset:
+        """Read the columns of whole numbers and floats."""
+        no_member(ask)
+        arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
+        with damaged(ask.path, "Parquet file"), parquet.ParquetFile(ask.path) as file:
+            facts = file.metadata
+            check_expansion(ask.path, ask.path.stat().st_size, 8 * facts.num_rows * facts.num_columns)
+            layout = _layout(facts)
+            table = file.read(use_threads=False)
+            table.validate(full=True)
+        names = unique(table.column_names)
+        index = _index(table)
+        fits = [_number_type(field.type) for field in table.schema]
+        if ask.columns is None:
+            features = np.flatnonzero(
+                [kind is not None and name not in index for kind, name in zip(fits, names, strict=True)]
+            )
+        else:
+            features = choose(ask, names, len(names))
+        for j in features:
+            if fits[j] is None:
+                raise FileError(
+                    f"{ask.path}: column {names[j]!r} is {table.schema.types[j]}, not numbers: leave it out"
+                )
+        if not len(features) or not table.num_rows:
+            raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
+        kinds = [np.dtype(fits[j]) for j in features]
+        X = _numbers(table, features, all(kind.kind == "f" and kind.itemsize <= 4 for kind in kinds), ask)
+
+        def save(temporary: Path, A: Array, changed: Mask) -> None:
+            new = table
+            for j in np.flatnonzero(changed.any(axis=0)):
+                column = _mended(arrow, table.column(features[j]), kinds[j], A[:, j], changed[:, j], ask)
+                new = new.set_column(int(features[j]), table.schema.field(int(features[j])), column)
+            parquet.write_table(new, temporary, **layout)
+
+        return Dataset(
+            X=X,
+            columns=tuple(names[j] for j in features),
+            row_labels=tuple(map(str, table.column(index[0]).to_pylist())) if index else None,
+            image_shape=check_image_shape(ask, len(features)),
+            integer=np.array([kind.kind != "f" for kind in kinds]),
+            passed=tuple(name for j, name in enumerate(names) if j not in set(features.tolist())),
+            format=self.name,
+            source=ask.path,
+            save=save,
+        )
+
+
+def _layout(facts: Any) -> dict[str, Any]:
+    """Return how the file is packed, for writing it again."""
+    if not facts.num_row_groups:
+        return {}
+    group = facts.row_group(0)
+    codecs = {group.column(j).path_in_schema: group.column(j).compression for j in range(group.num_columns)}
+    return {
+        "compression": {path: "NONE" if codec == "UNCOMPRESSED" else codec for path, codec in codecs.items()},
+        "row_group_size": max(group.num_rows, 1),
+        "version": facts.format_version if facts.format_version in ("1.0", "2.4", "2.6") else "2.6",
+    }
+
+
+def _number_type(kind: Any) -> Any:
+    """Return the NumPy type of a column of numbers; None for others, also for decimals and truth values."""
+    types = need("pyarrow", "parquet").types
+    return kind.to_pandas_dtype() if types.is_integer(kind) or types.is_floating(kind) else None
+
+
+def _index(table: Any) -> list[str]:
+    """Return the columns that pandas takes for the index."""
+    facts = (table.schema.metadata or {}).get(b"pandas")
+    if facts is None:
+        return []
+    try:
+        index = json.loads(facts)["index_columns"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    known = table.column_names
+    return (
+        [name for name in index if isinstance(name, str) and known.count(name) == 1] if isinstance(index, list) else []
+    )
+
+
+def _numbers(table: Any, features: Any, narrow: bool, ask: Request) -> Array:
+    dtype: Any = np.float32 if narrow else np.float64
+    X = np.empty((table.num_rows, len(features)), dtype=dtype)
+    for k, j in enumerate(features):
+        column = table.column(int(j))
+        X[:, k] = column.cast("float32" if narrow else "float64", safe=False).to_numpy()
+    for number in ask.missing_numbers:
+        np.putmask(X, number == X, np.nan)
+    return X
+
+
+def _mended(arrow: Any, column: Any, kind: np.dtype[Any], values: Array, changed: Mask, ask: Request) -> Any:
+    """Return a column with the changed values; the others, nulls too, are not even converted."""
+    empty = np.isnan(values)
+    new = arrow.array(cast(np.where(empty | ~changed, 0, values), kind, ask.path), type=column.type, mask=empty)
+    return need("pyarrow.compute", "parquet").if_else(arrow.array(changed), new, column)

@@ -1,0 +1,143 @@
+"""One image file as numbers, and back in the same format: what pillow's modes mean here."""
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.io._arrays import cast
+from kernmend.io._files import FileError, damaged, need
+
+DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
+MAX_PIXELS = 10**8
+KEPT = ("dpi", "icc_profile", "exif", "transparency")
+TIFF_PACKINGS = frozenset(["raw", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits", "group3", "group4"])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a pixel is; all images of a set are of one kind."""
+
+    words: str
+    dtype: str
+    bounds: tuple[float, float] | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether pixels are whole numbers."""
+        return not self.floating
+
+    @property
+    def floating(self) -> bool:
+        """Whether pixels are floats, which only TIFF has."""
+        return self.dtype == "f4"
+
+
+BIT = Kind("1-bit pixels", "?", (0.0, 1.0))
+GREY = Kind("grey pixels", "u1", (0.0, 255.0))
+COLOUR = Kind("colour pixels", "u1", (0.0, 255.0))
+GREY16 = Kind("16-bit grey pixels", "u2", (0.0, 65535.0))
+GREY32 = Kind("32-bit grey pixels", "i4", None)
+FLOAT = Kind("floating-point pixels", "f4", None)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The numbers of an image without its alpha channel."""
+
+    values: NDArray[Any]
+    kind: Kind
+    notes: tuple[str, ...]
+
+
+def decode(data: bytes, where: str, shape: tuple[int, ...] | None) -> Picture:
+    """Return the numbers of an image; with `shape`, the size that it must have is checked before it is unpacked."""
+    with damaged(where, "image"), _opened(data, where) as image:
+        height, width = image.height, image.width
+        if shape is not None and (height, width) != shape[:2]:
+            raise FileError(
+                f"{where} is {width}×{height}, the images before it {shape[1]}×{shape[0]}: all must have one size, "
+                "resize or remove some"
+            )
+        if width * height > MAX_PIXELS:
+            raise FileError(
+                f"{where} has {width}×{height} pixels: more than {MAX_PIXELS:,} are not read, make it smaller"
+            )
+        image.load()
+        kind, colours, _ = _parts(image, where)
+        return Picture(np.asarray(colours), kind, _notes(image))
+
+
+def encode(data: bytes, values: Array, where: str) -> bytes:
+    """Return the file `data` with other pixels; alpha, resolution, colour profile and camera facts stay."""
+    module = need("PIL.Image", "images")
+    with _opened(data, where) as image:
+        image.load()
+        kind, _, alpha = _parts(image, where)
+        new = module.fromarray(cast(values, np.dtype(kind.dtype), where))
+        if alpha is not None:
+            new.putalpha(alpha)
+        facts = {key: image.info[key] for key in KEPT if key in image.info and image.mode != "P"}
+        out = BytesIO()
+        new.save(out, format=image.format, **facts, **_packing(image))
+    return out.getvalue()
+
+
+def _opened(data: bytes, where: str) -> Any:
+    image = need("PIL.Image", "images").open(BytesIO(data), formats=DECODERS)
+    if getattr(image, "n_frames", 1) > 1:
+        raise FileError(f"{where} holds several pictures: split it into one file each")
+    depth = 8
+    if image.format == "PNG" and image.mode in ("RGB", "RGBA", "LA"):
+        depth = data[24]
+    elif image.format == "TIFF" and image.mode in ("RGB", "RGBA"):
+        depth = max(image.tag_v2.get(258, (8,)))
+    if depth > 8:  # pillow would drop half of each number
+        raise FileError(f"{where} is colour of {depth} bits: convert it to 8 bits, or store the images as an npy array")
+    return image
+
+
+def _parts(image: Any, where: str) -> tuple[Kind, Any, Any]:
+    """Return the kind of pixels, an image of nothing else, and the alpha channel if there is one."""
+    plain = {"1": BIT, "L": GREY, "RGB": COLOUR, "I;16": GREY16, "I;16B": GREY16, "I;16L": GREY16, "F": FLOAT}
+    mode = image.mode
+    if mode in plain:
+        return plain[mode], image, None
+    if mode == "I":
+        return (GREY32 if image.format == "TIFF" else GREY16), image, None
+    if mode == "LA":
+        return GREY, image.getchannel(0), image.getchannel("A")
+    if mode == "P" and "transparency" not in image.info:
+        colours = image.convert("RGB")
+        red, green, blue = (channel.tobytes() for channel in colours.split())
+        return (GREY, colours.getchannel(0), None) if red == green == blue else (COLOUR, colours, None)
+    if mode in ("P", "PA", "RGBA"):
+        full = image.convert("RGBA")
+        return COLOUR, full.convert("RGB"), full.getchannel("A")
+    raise FileError(f"{where} is in the colour space {mode}: convert it to grey or RGB")
+
+
+def _notes(image: Any) -> tuple[str, ...]:
+    notes = []
+    if image.mode in ("P", "PA"):
+        notes.append("have a palette: they are read as grey or colour, and written so if they are mended")
+    if image.format == "JPEG":
+        notes.append("are JPEG: mended ones are compressed again, so that all their pixels change slightly")
+    if image.format == "GIF":
+        notes.append("are GIF: mended ones are reduced to 256 colours again")
+    return tuple(notes)
+
+
+def _packing(image: Any) -> dict[str, Any]:
+    """Return how an image was packed, for packing another in the same way, without loss where there is a choice."""
+    if image.format == "JPEG":
+        sampling = need("PIL.JpegImagePlugin", "images").get_sampling(image)
+        return {"qtables": image.quantization} | ({"subsampling": sampling} if sampling >= 0 else {})
+    if image.format == "WEBP":
+        return {"lossless": True, "exact": True}
+    if image.format == "TIFF" and image.info.get("compression") in TIFF_PACKINGS:
+        return {"compression": image.info["compression"]}
+    return {}

@@ -1,0 +1,122 @@
+"""`read`: finds out what a file is, by its content and its ending, and reads it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernmend.io._containers import Hdf5, Matlab73, Zarr
+from kernmend.io._csv import Csv
+from kernmend.io._dataset import Dataset, Format, Request
+from kernmend.io._files import FileError, opening
+from kernmend.io._images import ImageFolder, ImageZip
+from kernmend.io._matlab import Matlab
+from kernmend.io._numpy import Npy, Npz
+from kernmend.io._parquet import Parquet
+
+FORMATS: tuple[Format, ...] = (
+    *(Npy(), Npz(), ImageZip(), Parquet(), Matlab(), Matlab73(), Hdf5(), Zarr(), ImageFolder()),
+    Csv(),  # last: what is text and nothing else
+)
+
+FOREIGN = {
+    b"\x1f\x8b": "compressed with gzip: unpack it first",
+    b"\xfd7zXZ": "compressed with xz: unpack it first",
+    b"BZh": "compressed with bzip2: unpack it first",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it first",
+    b"7z\xbc\xaf": "a 7z archive: unpack it first",
+    b"\xd0\xcf\x11\xe0": "an old Office file: save the table as csv",
+    b"%PDF": "a PDF: it holds no table that can be mended",
+    b"SQLite format 3": "a database: export the table as csv",
+    b"\x89PNG": "one image: give a folder or zip of equally sized ones",
+    b"\xff\xd8\xff": "one image: give a folder or zip of equally sized ones",
+    b"GIF8": "one image: give a folder or zip of equally sized ones",
+    b"\x80\x04\x95": "a pickle, which is not read for safety: save it as npy or csv",
+    b"\x80\x05\x95": "a pickle, which is not read for safety: save it as npy or csv",
+    b"ARROW1": "an Arrow file: save it as parquet",
+}
+"""What else people hand over, by its first bytes."""
+
+HEAD = 1024
+
+
+def read(
+    path: str | Path,
+    *,
+    columns: Sequence[str | int] | None = None,
+    image_shape: Sequence[int] | None = None,
+    missing: Sequence[str | float] = (),
+) -> Dataset:
+    """Read the numbers of a file or folder: csv, tsv, parquet, npy, npz, mat, HDF5, zarr, or images.
+
+    Parameters
+    ----------
+    path : the file or folder; ``file.npz::name`` names one of several arrays in a file.
+    columns : names of the columns to mend, or their numbers from 0; the others pass through. Default: all with numbers.
+    image_shape : (h, w) or (h, w, 3) if every row is a flattened image.
+    missing : texts or numbers that mean a missing value, besides empty cells, NA, NaN and null.
+
+    Raises
+    ------
+    FileError : the file cannot be read; the message says why and what to do.
+    """
+    place, member = _split(path)
+    shape = None if image_shape is None else _checked_shape(image_shape)
+    ask = Request(
+        place,
+        member,
+        None if columns is None else tuple(map(str, columns)),
+        shape,
+        tuple(map(str, missing)),
+    )
+    with opening(place, "read"):
+        return _recognise(place).read(ask)
+
+
+def _split(path: str | Path) -> tuple[Path, str | None]:
+    """Return the file and the name of the array in it."""
+    text = str(path)
+    if "\0" in text or not text:
+        raise FileError(f"{text!r}: not the name of a file")
+    file, mark, member = text.rpartition("::")
+    with opening(text, "read"):
+        if mark and file and member and not Path(text).exists():
+            return Path(file), member
+        return Path(text), None
+
+
+def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    whole = tuple(int(length) for length in shape)
+    if len(whole) == 3 and whole[2] == 1:
+        whole = whole[:2]
+    if min(whole, default=0) < 1 or len(whole) not in (2, 3) or whole[2:] not in ((), (3,)):
+        raise FileError(f"the image shape must be height × width or height × width × 3, got {tuple(shape)}")
+    return whole
+
+
+def _recognise(path: Path) -> Format:
+    """Return the format of a file; FileError if it has none that is known, or not the one that its ending says."""
+    if not path.exists():
+        raise FileError(f"{path}: no such file or folder")
+    head = b""
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+        if not head:
+            raise FileError(f"{path}: the file is empty")
+    elif not path.is_dir():
+        raise FileError(f"{path}: neither a file nor a folder")
+    promised = [format for format in FORMATS if path.suffix.lower() in format.endings]
+    for format in FORMATS:
+        if format.sees(path, head):
+            if promised and format not in promised:
+                raise FileError(
+                    f"{path}: ends in {path.suffix} but its content is {format.words}: give it the right ending"
+                )
+            return format
+    if promised:
+        raise FileError(
+            f"{path}: ends in {path.suffix} but is not {promised[0].words}: it is damaged or of another kind"
+        )
+    for start, words in FOREIGN.items():
+        if head.startswith(start):
+            raise FileError(f"{path}: is {words}")
+    raise FileError(f"{path}: of no kind that is read here: {', '.join(format.name for format in FORMATS)} are")

@@ -1,0 +1,69 @@
+"""Zip archives from strangers: names that lead elsewhere and contents that explode are refused before unpacking."""
+
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+from kernmend.io._files import FileError, check_expansion, damaged
+
+ENCRYPTED = 0x1
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[ZipFile]:
+    """Open a zip for reading after a check of everything that it declares."""
+    with damaged(path, "zip archive"), ZipFile(path) as archive:
+        infos = archive.infolist()
+        for info in infos:
+            _check_member(path, info)
+        if len({info.filename for info in infos}) < len(infos):
+            raise FileError(f"{path}: refused, two of its files have the same name: pack it again")
+        check_expansion(path, path.stat().st_size, sum(info.file_size for info in infos))
+        yield archive
+
+
+def _check_member(path: Path, info: ZipInfo) -> None:
+    name = info.orig_filename
+    if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or ".." in re.split(r"[/\\]", name) or "\0" in name:
+        raise FileError(f"{path}: refused, the name {name!r} in it leads outside: pack it again with relative names")
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise FileError(f"{path}: refused, {name} in it is a symbolic link: pack the file itself")
+    if info.flag_bits & ENCRYPTED:
+        raise FileError(f"{path}: is encrypted: unpack it first")
+    # The other methods of zipfile unpack a whole block at once, however long it gets.
+    if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise FileError(f"{path}: packed by an unusual method: pack it again with the usual one, deflate")
+
+
+def content(archive: ZipFile, info: ZipInfo) -> bytes:
+    """Return one file of an archive. Never reads past the declared size, whatever the packed data hold."""
+    with archive.open(info) as file:
+        data = file.read(info.file_size + 1)
+    if len(data) != info.file_size:
+        raise FileError(f"{archive.filename}: {info.filename} in it is cut short: pack it again")
+    return data
+
+
+def rewrite(source: Path, target: Path, replace: Callable[[ZipInfo, ZipFile], bytes | None]) -> None:
+    """Write an archive again, files in the same order and packed as they were, some with other content."""
+    with ZipFile(source) as old, ZipFile(target, "w") as new:
+        new.comment = old.comment
+        for info in old.infolist():
+            fresh = ZipInfo(info.filename, info.date_time)
+            fresh.compress_type, fresh.external_attr, fresh.comment = (
+                info.compress_type,
+                info.external_attr,
+                info.comment,
+            )
+            data = replace(info, old)
+            if data is not None:
+                new.writestr(fresh, data)
+            elif info.is_dir():
+                new.writestr(fresh, b"")
+            else:
+                with old.open(info) as there, new.open(fresh, "w", force_zip64=info.file_size > 2**30) as here:
+                    shutil.copyfileobj(there, here)
