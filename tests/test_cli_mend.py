@@ -348,7 +348,7 @@ def test_text_from_a_file_cannot_steer_the_terminal(kernmend, tmp_path):
 
 # --- what nobody foresaw, and Ctrl-C ----------------------------------------------------------------------------------
 
-START = "import os, signal, sys\nsys.argv[0] = 'kernmend'\n{patch}\nfrom kernmend.__main__ import main\nmain()"
+START = "import os, signal, sys\nfrom kernmend.__main__ import main\n{patch}\nmain()"
 
 
 def patched(patch, *arguments, **environment):
