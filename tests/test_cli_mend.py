@@ -251,12 +251,27 @@ def test_apply_to_several_files(kernmend, model, tmp_path):
 def test_apply_checks_the_columns(kernmend, model, tmp_path):
     path = tmp_path / "new.csv"
     frame().rename(columns={"y": "z"}).to_csv(path, index=False)
-    done = kernmend("apply", model, path, code=2)
-    assert "'y'" in done.stderr
+    assert "'y'" in kernmend("apply", model, path, code=2).stderr
+    assert "no column 'z'" in kernmend("apply", model, path, "--columns", "x,z", code=2).stderr
     np.save(tmp_path / "wide.npy", np.zeros((5, 3)))
     done = kernmend("apply", model, tmp_path / "wide.npy", code=2)
-    assert "3 columns" in done.stderr or "columns" in done.stderr
+    assert "has 3 columns of numbers, the model 2" in done.stderr
     assert names(tmp_path) == ["new.csv", "wide.npy"]
+
+
+def test_apply_finds_columns_by_name_and_takes_arrays_as_they_are(kernmend, model, tmp_path):
+    data = frame()[["x", "y"]]
+    expected = library.load(model).transform(data)
+    data[["y", "x"]].to_csv(tmp_path / "turned.csv", index=False)
+    np.save(tmp_path / "plain.npy", data.to_numpy())
+    np.save(tmp_path / "one.npy", data.to_numpy()[7:8])
+    np.savez(tmp_path / "two.npz", a=data.to_numpy(), b=np.zeros((3, 5)))
+    arguments = [tmp_path / "turned.csv", tmp_path / "plain.npy", f"{tmp_path / 'two.npz'}::a"]
+    assert kernmend("apply", model, *arguments, "-q").stderr == ""
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "turned.mended.csv")[["x", "y"]], expected, rtol=1e-12)
+    np.testing.assert_array_equal(np.load(tmp_path / "plain.mended.npy"), expected)
+    np.testing.assert_array_equal(np.load(tmp_path / "two.mended.npz")["a"], expected)
+    assert "1 of 1 rows" in kernmend("apply", model, tmp_path / "one.npy").stdout
 
 
 def test_apply_needs_a_model_that_can(kernmend, table, tmp_path):
@@ -326,7 +341,7 @@ def test_outputs_that_are_there_are_refused_before_any_work(kernmend, table, tmp
     same = tmp_path / "same"
     assert "written twice" in kernmend("mend", table, "-o", same, "--save-model", same, code=2).stderr
     assert there.read_text() == "mine"
-    kernmend("mend", table, "-o", table, "--force")
+    kernmend("mend", table, "-o", tmp_path, "--force")  # a folder, as with cp
     assert names(tmp_path) == ["circle.csv", "there"]
 
 
@@ -428,6 +443,19 @@ def test_interrupted_without_an_output_named(table, tmp_path):
     assert done.returncode == 130
     assert "interrupted" in done.stderr
     assert names(tmp_path) == ["circle.csv"]
+
+
+def test_the_demo_is_interrupted(tmp_path):
+    patch = f"""
+from kernmend.solvers._result import History
+old = History.add
+def add(self, *a, **k):
+    old(self, *a, **k)
+    if len(self.records) == 4: {KILL}
+History.add = add"""
+    done = patched(patch, "demo", "-q", "-o", tmp_path)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -124,7 +124,7 @@ _of_run = _together(
 
 @click.command(epilog=CODES, short_help="Find what is wrong in a file, mend it, write it.")
 @click.argument("source", metavar="INPUT", type=ANY)
-@click.option("-o", "--output", type=ANY, help="The mended data.  [default: NAME.mended.csv for NAME.csv]")
+@click.option("-o", "--output", type=ANY, help="The mended data.  [default: beside INPUT, as NAME.mended.csv]")
 @click.option("--report", type=FILE, help="An HTML page that shows what was found and done.")
 @click.option("--save-model", type=FILE, help="The model, for kernmend apply.")
 @_of_data

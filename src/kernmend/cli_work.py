@@ -37,7 +37,7 @@ def run_mend(
 ) -> None:
     """Read, mend, write; after Ctrl-C what there is, if an output was named."""
     with _session(options) as started:
-        target = output or mended_name(source)
+        target = _targets([source], output)[0]
         _check_free([target, report, save_model], options["force"])
         data = _read(source, options)
         estimator = _estimator(method, data, options)
@@ -87,14 +87,12 @@ def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, **op
         estimator = _load(model)
         targets = _targets(sources, output)
         _check_free(targets, options["force"])
-        names = getattr(estimator, "feature_names_in_", None)
-        if options["columns"] is None and names is not None:
-            options["columns"] = tuple(names)
         for source, target in zip(sources, targets, strict=True):
-            data = _read_for_model(source, options, estimator)
+            data, order = _read_for_model(source, options, estimator)
             with _failing(estimator):
-                A = settle(estimator.transform(data.X), data)
-                flags, scores = estimator.predict(data.X) == -1, -estimator.score_samples(data.X)
+                X = data.X[:, order]
+                A = settle(estimator.transform(X)[:, np.argsort(order)], data)
+                flags, scores = estimator.predict(X) == -1, -estimator.score_samples(X)
             facts = cli_words.facts("apply", data, flags, scores) | {"model": str(model)}
             facts |= cli_words.changes(changed(A, data.X), data.X)
             with _writing():
@@ -111,15 +109,14 @@ def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, **op
 def _read(source: Path, options: dict[str, Any]) -> Dataset:
     chosen = {name: options[name] for name in ("columns", "image_shape", "missing")}
     try:
-        data = read(source, **chosen)
+        return read(source, **chosen)
     except FileError as error:
         _stop(str(error), 1 if any(words in str(error) for words in NOTHING) else 2)
-    if len(data.X) < 2:
-        _stop(f"{source} has one row: too few to tell what is normal", 1)
-    return data
 
 
 def _estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
+    if len(data.X) < 2:
+        _stop(f"{data.source} has one row: too few to tell what is normal", 1)
     names = ("contamination", "error", "kernel", "gamma", "bounds", "max_iter")
     params = {name: options[name] for name in names if options[name] is not None}
     params["verbose"] = int(options["progress"])
@@ -142,15 +139,24 @@ def _load(path: Path) -> Any:
     return estimator
 
 
-def _read_for_model(source: Path, options: dict[str, Any], estimator: Any) -> Dataset:
-    data = _read(source, options)
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is not None and data.columns is not None and list(data.columns) != list(names):
-        first = next(pair for pair in zip(data.columns, [*names, None], strict=False) if pair[0] != pair[1])
-        raise Refused(f"{source}: its column {first[0]!r} stands where the model has {first[1]!r}: bring them in order")
+def _read_for_model(source: Path, options: dict[str, Any], estimator: Any) -> tuple[Dataset, list[int]]:
+    """Return the data, and the places of the model's columns in it: found by name where both have names."""
+    data, names = _read(source, options), getattr(estimator, "feature_names_in_", None)
+    if names is not None and data.columns is not None and options["columns"] is None and set(names) != {*data.columns}:
+        data = _read(source, options | {"columns": tuple(names)})  # the others are passed through
     if data.X.shape[1] != estimator.n_features_in_:
-        raise Refused(f"{source} has {data.X.shape[1]} columns of numbers, the model {estimator.n_features_in_}")
-    return data
+        has = (
+            f"{data.X.shape[1]} columns of numbers"
+            if data.image_shape is None
+            else f"images of {data.X.shape[1]} values"
+        )
+        raise Refused(f"{source} has {has}, the model {estimator.n_features_in_}")
+    if names is None or data.columns is None:
+        return data, list(range(data.X.shape[1]))
+    unknown = [name for name in data.columns if name not in names]
+    if unknown:
+        raise Refused(f"{source}: the model has no column {unknown[0]!r}")
+    return data, [data.columns.index(name) for name in names]
 
 
 @contextmanager
@@ -171,14 +177,16 @@ def _failing(estimator: Any) -> Iterator[None]:
 
 
 def mended_name(source: Path) -> Path:
-    """Return where the mended data go by default: beside the input."""
+    """Return where the mended data go by default: beside the input, of which `file::name` names an array."""
+    if "::" in source.name and not source.exists():
+        source = Path(str(source).rpartition("::")[0])
     return source.with_name(f"{source.stem}.mended{source.suffix}")
 
 
 def _targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
     if output is None:
         return [mended_name(source) for source in sources]
-    if len(sources) == 1:
+    if len(sources) == 1 and (sources[0].is_dir() or not output.is_dir()):
         return [output]
     if output.exists() and not output.is_dir():
         raise Refused(f"{output} is a file: with several inputs -o names a folder")
