@@ -178,6 +178,17 @@ def test_inspect_shows_the_worst_rows_and_changes_nothing(kernmend, table, tmp_p
     assert narrow(done.stdout)
 
 
+def test_a_wide_table_is_cut_off_at_the_right(kernmend, tmp_path):
+    data = frame().set_index("name")
+    wide = pd.concat([data] + [data.add_suffix(f" of copy {k}") for k in range(10)], axis=1)
+    wide.index = [f"a rather long name for row {i} of this table" for i in range(N)]
+    wide.to_csv(tmp_path / "wide.csv")
+    done = kernmend("inspect", tmp_path / "wide.csv", "--rows", 2)
+    assert narrow(done.stdout)
+    for words in (" row ", " score ", " flagged ", " yes "):
+        assert words in done.stdout
+
+
 def test_inspect_for_scripts(kernmend, table, tmp_path):
     scores = tmp_path / "scores.csv"
     facts = json.loads(kernmend("inspect", table, "--json", "--scores", scores).stdout)
@@ -445,15 +456,29 @@ def test_interrupted_without_an_output_named(table, tmp_path):
     assert names(tmp_path) == ["circle.csv"]
 
 
-def test_the_demo_is_interrupted(tmp_path):
-    patch = f"""
+SOLVING = f"""
 from kernmend.solvers._result import History
 old = History.add
 def add(self, *a, **k):
     old(self, *a, **k)
     if len(self.records) == 4: {KILL}
 History.add = add"""
-    done = patched(patch, "demo", "-q", "-o", tmp_path)
+
+
+def test_interrupted_while_missing_values_are_filled_in(tmp_path):
+    data = frame()
+    data.loc[20, "x"] = np.nan
+    data.to_csv(tmp_path / "holes.csv", index=False)
+    done = patched(SOLVING, "mend", tmp_path / "holes.csv", "-o", tmp_path / "out.csv")
+    assert done.returncode == 130
+    assert "the best result so far is in" in done.stderr
+    assert pd.read_csv(tmp_path / "out.csv").notna().all(axis=None)
+    done = patched(SOLVING, "inspect", tmp_path / "holes.csv")
+    assert (done.returncode, done.stdout) == (130, "")
+
+
+def test_the_demo_is_interrupted(tmp_path):
+    done = patched(SOLVING, "demo", "-q", "-o", tmp_path)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
 

@@ -140,7 +140,7 @@ def _quiet_hook(unraisable: Any) -> None:
 def _run(interrupts: Interrupts) -> int:
     try:
         # Without standalone mode click gives the code of `Exit` back instead of leaving.
-        code = cli.main(prog_name="kernmend", standalone_mode=False)
+        code = cli.main(prog_name="kernmend", standalone_mode=False, obj=interrupts)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (click.Abort, KeyboardInterrupt):

@@ -103,7 +103,7 @@ _of_method = _together(
     click.option("--kernel", type=click.Choice(["rbf", "poly", "linear"]), help="Of the kernel methods."),
     click.option("--gamma", callback=_number, metavar="NUMBER", help="Of the kernel rbf.  [default: auto]"),
     click.option("--bounds", callback=_bounds, metavar="LOW,HIGH",
-                 help="Mended values stay within; data: the range of good rows.  [default: 0,255 for images]"),
+                 help="Mended values stay within; data: the range of good rows.  [default: that of images]"),
     click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="Iterations at most."),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N",
                  help="Of what is drawn at random.  [default: 0]"),

@@ -73,23 +73,25 @@ def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int) -> N
     say(f"{facts['flagged']} of {facts['rows']} rows flagged, {share:.1f} %{line}.")
     count = min(rows, facts["rows"])
     if count:
+        say("The highest scores, rows counted from 0:")
         console().print(_worst(data, found, count))
     if "scores" in facts:
         click.echo(f"Scores: {plain(facts['scores'])}")
 
 
 def _worst(data: Dataset, found: Any, count: int) -> Table:
-    table = Table(title="The highest scores, rows counted from 0", title_justify="left")
+    pictures = data.image_shape is not None
+    table = Table(expand=not pictures)
     table.add_column("row", justify="right", no_wrap=True)
     if data.row_labels is not None:
         table.add_column("label", max_width=24, no_wrap=True, overflow="ellipsis")
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("flagged", no_wrap=True)
-    if data.image_shape is None:
-        table.add_column("values", no_wrap=True, overflow="ellipsis")
+    if not pictures:
+        table.add_column("values", ratio=1, no_wrap=True, overflow="ellipsis")  # what the others leave
     for row in np.argsort(-found.scores, kind="stable")[:count]:
         label = [] if data.row_labels is None else [Text(plain(data.row_labels[row]))]
-        values = [] if data.image_shape is not None else [Text(_values(data, row))]
+        values = [] if pictures else [Text(_values(data, row))]
         flag = "yes" if found.flags[row] else ""
         table.add_row(str(row), *label, f"{found.scores[row]:.2f}", flag, *values)
     return table

@@ -43,7 +43,7 @@ def run_mend(
         estimator = _estimator(method, data, options)
         with _failing(estimator):
             mended = sugar.fit(estimator, data)
-        interrupted = estimator.stop_reason_ == "interrupted"
+        interrupted = _interrupted(estimator)
         if interrupted and output is None:
             raise KeyboardInterrupt
         facts = cli_words.facts("mend", data, mended.flags, mended.scores, estimator) | {"method": method}
@@ -69,7 +69,7 @@ def run_inspect(source: Path, *, rows: int, scores: Path | None, method: str, **
         estimator = _estimator(method, data, options)
         with _failing(estimator):
             found = sugar.score(estimator, data.X)
-        if getattr(estimator, "stop_reason_", "") == "interrupted":
+        if _interrupted(estimator):
             raise KeyboardInterrupt
         facts = cli_words.facts("inspect", data, found.flags, found.scores) | {"method": method}
         facts["threshold"] = found.threshold if np.isfinite(found.threshold) else None
@@ -171,6 +171,12 @@ def _failing(estimator: Any) -> Iterator[None]:
         _stop(text, 2 if usage else 1)
     except MemoryError:
         _stop("not enough memory for so many rows: take fewer, or columns", 1)
+
+
+def _interrupted(estimator: Any) -> bool:
+    """Return whether Ctrl-C cut the fit short: the estimator says so, or it was pressed and went by in filling in."""
+    pressed = getattr(click.get_current_context().obj, "seen", False)
+    return bool(pressed) or getattr(estimator, "stop_reason_", "") == "interrupted"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
