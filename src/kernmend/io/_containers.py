@@ -20,7 +20,8 @@ from kernmend.io._files import MAX_BYTES, FileError, check_expansion, files_belo
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB73 = (b"\x00\x02IM", b"\x02\x00MI")
-SECONDS = 30
+SCRIPT = Path(__file__).with_name("_worker.py")
+SECONDS = 30.0
 BYTES_PER_SECOND = 4 * 2**20
 SPARE_MEMORY = 4 * 2**30
 
@@ -29,8 +30,7 @@ class Worker:
     """A process of its own that opens files which may crash it, see `_worker.py`."""
 
     def __enter__(self) -> "Worker":
-        script = str(Path(__file__).with_name("_worker.py"))
-        command = [sys.executable, "-P", script, str(3 * MAX_BYTES + SPARE_MEMORY)]
+        command = [sys.executable, "-P", str(SCRIPT), str(3 * MAX_BYTES + SPARE_MEMORY)]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -44,18 +44,20 @@ class Worker:
         self.process.kill()
         self.process.communicate()
 
-    def ask(self, path: Path, do: str, *args: str, array: Raw | None = None, seconds: float = SECONDS) -> Any:
+    def ask(self, path: Path, do: str, *args: str, array: Raw | None = None, seconds: float = 0) -> Any:
         """Return the answer, a value or an array; FileError if there is none in time."""
         request: dict[str, Any] = {"do": do, "args": [str(path.absolute()), *args]}
         data = b""
         if array is not None:
             data = array.tobytes()
             request |= {"shape": array.shape, "dtype": array.dtype.str, "size": len(data)}
-        clock = Timer(seconds, self.process.kill)
+        clock = Timer(SECONDS + seconds, self.process.kill)
         clock.start()
         try:
             head, raw = self._exchange(json.dumps(request).encode() + b"\n" + data)
         except (OSError, ValueError) as error:
+            if array is not None:  # the HDF5 library also crashes when the disk is full
+                raise FileError(f"{path.parent}: cannot be written to: look whether the disk is full") from error
             raise FileError(f"{path}: damaged so that reading it crashes or never ends: make it again") from error
         finally:
             clock.cancel()
@@ -97,7 +99,7 @@ class Container(Format):
             }
             name = pick(entries, ask)
             check_expansion(ask.path, packed, max(entries[name].nbytes, listed[name][2]))
-            seconds = SECONDS + entries[name].nbytes / BYTES_PER_SECOND
+            seconds = entries[name].nbytes / BYTES_PER_SECOND
             stored = worker.ask(ask.path, f"{self.library} read", name, seconds=seconds)
         array = stored.T if self.transposed else stored
         if listed[name][3] == "logical":

@@ -28,7 +28,7 @@ from kernmend.io._text import (
 )
 
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-NOT_WHOLE = re.compile(r"[^0-9+\- ]")
+NOT_WHOLE = re.compile(r"[^0-9+\-\s]")
 INDEX_NAMES = frozenset(["", "index", "id", "row", "unnamed: 0"])
 BLOCK = 1000
 """Records that are cells at one time: cells take far more memory than numbers."""

@@ -105,6 +105,7 @@ class Dataset:
     source: Path
     member: str | None = None
     folder: bool = field(default=False, repr=False)
+    endings: tuple[str, ...] = field(default=(), repr=False)
     save: Save = field(repr=False)
     stamp: object = field(init=False, repr=False)
 
@@ -156,6 +157,9 @@ class Dataset:
             raise FileError(f"{path}: is a folder, but {self.format} data go to a file: choose another name")
         if path.exists() and self.folder and not path.is_dir():
             raise FileError(f"{path}: is a file, but {self.format} data go to a folder: choose another name")
+        ending = path.suffix.lower()
+        if self.endings and ending not in ("", self.source.suffix.lower(), *self.endings):
+            raise FileError(f"{path}: ends in {ending} but {self.format} data are written: end it in {self.endings[0]}")
         if path.exists() and not force:
             raise FileError(f"{path}: exists already: choose another name, or force it to be replaced")
         if self.source.is_dir() and self.source.resolve() in path.resolve().parents:

@@ -39,17 +39,15 @@ class Parquet(Format):
         index = _index(table)
         fits = [_number_type(field.type) for field in table.schema]
         if ask.columns is None:
-            features = np.flatnonzero(
-                [kind is not None and name not in index for kind, name in zip(fits, names, strict=True)]
-            )
+            features = [j for j, kind in enumerate(fits) if kind is not None and names[j] not in index]
         else:
-            features = choose(ask, names, len(names))
+            features = choose(ask, names, len(names)).tolist()
         for j in features:
             if fits[j] is None:
                 raise FileError(
                     f"{ask.path}: column {names[j]!r} is {table.schema.types[j]}, not numbers: leave it out"
                 )
-        if not len(features) or not table.num_rows:
+        if not features or not table.num_rows:
             raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
         kinds = [np.dtype(fits[j]) for j in features]
         X = _numbers(table, features, all(kind.kind == "f" and kind.itemsize <= 4 for kind in kinds), ask)
@@ -58,7 +56,7 @@ class Parquet(Format):
             new = table
             for j in np.flatnonzero(changed.any(axis=0)):
                 column = _mended(arrow, table.column(features[j]), kinds[j], A[:, j], changed[:, j], ask)
-                new = new.set_column(int(features[j]), table.schema.field(int(features[j])), column)
+                new = new.set_column(features[j], table.schema.field(features[j]), column)
             parquet.write_table(new, temporary, **layout)
 
         return Dataset(
@@ -67,7 +65,7 @@ class Parquet(Format):
             row_labels=tuple(map(str, table.column(index[0]).to_pylist())) if index else None,
             image_shape=check_image_shape(ask, len(features)),
             integer=np.array([kind.kind != "f" for kind in kinds]),
-            passed=tuple(name for j, name in enumerate(names) if j not in set(features.tolist())),
+            passed=tuple(name for j, name in enumerate(names) if j not in features),
             format=self.name,
             source=ask.path,
             save=save,
@@ -108,11 +106,11 @@ def _index(table: Any) -> list[str]:
     )
 
 
-def _numbers(table: Any, features: Any, narrow: bool, ask: Request) -> Array:
+def _numbers(table: Any, features: list[int], narrow: bool, ask: Request) -> Array:
     dtype: Any = np.float32 if narrow else np.float64
     X = np.empty((table.num_rows, len(features)), dtype=dtype)
     for k, j in enumerate(features):
-        column = table.column(int(j))
+        column = table.column(j)
         X[:, k] = column.cast("float32" if narrow else "float64", safe=False).to_numpy()
     for number in ask.missing_numbers:
         np.putmask(X, number == X, np.nan)

@@ -1,6 +1,7 @@
 """`read`: finds out what a file is, by its content and its ending, and reads it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kernmend.io._containers import Hdf5, Matlab73, Zarr
@@ -68,7 +69,8 @@ def read(
         tuple(map(str, missing)),
     )
     with opening(place, "read"):
-        return _recognise(place).read(ask)
+        format = _recognise(place)
+        return replace(format.read(ask), endings=format.endings)
 
 
 def _split(path: str | Path) -> tuple[Path, str | None]:
