@@ -118,7 +118,7 @@ def test_images(kernmend, tmp_path):
     images[4] = rng.uniform(0, 255, (6, 6))
     np.save(tmp_path / "images.npy", images.round().astype(np.uint8).reshape(60, 36))
     done = kernmend("mend", tmp_path / "images.npy", "--image-shape", "6x6", "--contamination", "0.02")
-    assert "60 images of 6×6" in done.stdout
+    assert "60 images of 6x6" in done.stdout
     out = np.load(tmp_path / "images.mended.npy")
     assert out.dtype == np.uint8
     assert kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x5", code=2).stderr
@@ -357,10 +357,31 @@ def test_outputs_that_are_there_are_refused_before_any_work(kernmend, table, tmp
 
 
 def test_a_folder_that_is_not_there(kernmend, table, tmp_path):
-    for option in ("-o", "--save-model"):
-        done = kernmend("mend", table, option, tmp_path / "no" / "where.csv", code=1)
+    for option in ("-o", "--save-model", "--report"):
+        done = kernmend("mend", table, option, tmp_path / "no" / "where.csv", code=2)
+        assert done.stderr == f"kernmend: there is no folder {tmp_path / 'no'} to write where.csv to\n"
+    kernmend("inspect", table, "--scores", tmp_path / "no" / "where.csv", code=2)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(kernmend, table, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device", "somewhere")
+
+    for command, option in (("mend", "--save-model"), ("mend", "--report"), ("inspect", "--scores"), ("mend", "-o")):
+        with monkeypatch.context() as patch:
+            patch.setattr("pathlib.Path.replace", full)
+            done = kernmend(command, table, option, tmp_path / "result", code=1)
+        assert "No space left on device" in done.stderr
         assert len(done.stderr.splitlines()) == 1
-        assert str(tmp_path / "no") in done.stderr
+        assert names(tmp_path) == ["circle.csv"]
+
+
+def test_a_terminal_that_lacks_letters(tmp_path):
+    path = tmp_path / "data.csv"
+    frame().rename(columns={"name": "größe 数"}).to_csv(path, index=False)
+    done = patched("", "inspect", path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "gr??e ?" in done.stdout
 
 
 def test_text_from_a_file_cannot_steer_the_terminal(kernmend, tmp_path):
@@ -438,14 +459,13 @@ def test_interrupted_before_there_is_a_result(patch, table, tmp_path):
 
 def test_interrupted_with_a_result_so_far(table, tmp_path):
     target = tmp_path / "out.csv"
-    done = patched(CALIBRATING, "mend", table, "-o", target)
+    done = patched(CALIBRATING, "mend", table, "-o", target, "--json")
     assert done.returncode == 130
     assert done.stderr == f"kernmend: interrupted: the best result so far is in {target}\n"
     assert names(tmp_path) == ["circle.csv", "out.csv"]
     out = pd.read_csv(target)
     assert (out.drop(index=WRONG) == frame().drop(index=WRONG)).all(axis=None)
     assert (out.loc[WRONG] != frame().loc[WRONG])[["x", "y"]].all(axis=None)
-    done = patched(CALIBRATING, "mend", table, "-o", target, "--force", "--json")
     assert json.loads(done.stdout)["interrupted"] is True
 
 

@@ -35,6 +35,9 @@ def test_arrays():
     assert mended.summary() == mended.estimator.summary()
     assert "2 of 200 rows flagged" in mended.summary()
     assert kernmend.mend(X.tolist()).data.tolist() == mended.data.tolist()
+    assert kernmend.mend(X.astype(object)).data.tolist() == mended.data.tolist()
+    with pytest.raises(ValueError, match="2D array"):
+        kernmend.mend(X[:, 0])
     with pytest.raises(ValueError, match="did not come from a file"):
         mended.write("anywhere")
 
@@ -184,7 +187,7 @@ def test_parameters_reach_the_estimator():
 
 
 def test_an_image_shape_that_does_not_fit():
-    with pytest.raises(ValueError, match="an image of 2x2 has 4 values, a row has 2"):
+    with pytest.raises(ValueError, match=r"an image of 2x2 has 4 values, X is \(200, 2\)"):
         kernmend.mend(circle(), image_shape=(2, 2))
 
 

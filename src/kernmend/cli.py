@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted.
 """
 
+import io
 import os
 import signal
 import sys
@@ -107,6 +108,9 @@ cli.add_command(paper)
 def main() -> None:
     """Run the command line; an interruption or an unforeseen error ends in one line, not in a traceback."""
     interrupts = Interrupts()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows ? for it
     code = _run(interrupts)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C shall not end in a traceback
     sys.exit(code)

@@ -109,7 +109,7 @@ def _say_input(facts: dict[str, Any], data: Dataset) -> None:
     missing = f", {_count(facts['missing'], 'value')} missing" if facts["missing"] else ""
     what = f"{facts['rows']} rows, {_count(facts['columns'], 'column')} of numbers"
     if data.image_shape is not None:
-        what = f"{facts['rows']} images of {'×'.join(map(str, data.image_shape))}"
+        what = f"{facts['rows']} images of {'x'.join(map(str, data.image_shape))}"
     say(f"{Path(facts['input']).name}: {what}{missing}.")
     if data.passed:
         shown = ", ".join(data.passed[:8]) + (f" and {len(data.passed) - 8} more" if len(data.passed) > 8 else "")

@@ -86,7 +86,7 @@ def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, **op
     with _session(options) as started:
         estimator = _load(model)
         targets = _targets(sources, output)
-        _check_free(targets, options["force"])
+        _check_free(targets, options["force"], made=output)
         for source, target in zip(sources, targets, strict=True):
             data, order = _read_for_model(source, options, estimator)
             with _failing(estimator):
@@ -201,10 +201,15 @@ def _targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
     return [output / source.name for source in sources]
 
 
-def _check_free(targets: Sequence[Path | None], force: bool) -> None:
-    """Refuse, before any work, to write over what is there, or two things to one place."""
+def _check_free(targets: Sequence[Path | None], force: bool, made: Path | None = None) -> None:
+    """Refuse, before any work, to write over what is there, two things to one place, or to a folder that is not there.
+
+    `made` is the folder that will be made.
+    """
     paths = [path for path in targets if path is not None]
     for path in paths:
+        if not path.parent.is_dir() and path.parent != made:
+            raise Refused(f"there is no folder {path.parent} to write {path.name} to")
         if path.exists() and not force:
             raise Refused(f"{path} is there already: say --force to overwrite it")
     places = [path.resolve() for path in paths]
@@ -217,8 +222,10 @@ def _check_free(targets: Sequence[Path | None], force: bool) -> None:
 def _writing() -> Iterator[None]:
     try:
         yield
-    except (FileError, OSError, ImportError) as error:
+    except (FileError, ImportError) as error:
         _stop(str(error), 1)
+    except OSError as error:
+        _stop(f"cannot write {error.filename or 'the result'}: {error.strerror or error}", 1)
 
 
 def _write_scores(path: Path, data: Dataset, found: sugar.Scored) -> None:

@@ -32,10 +32,12 @@ class Table:
 def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[int, ...] | None = None) -> Table:
     """Return a pandas or polars DataFrame, or an array, as a table; `columns` are those of a DataFrame to look at."""
     table = _as_table(X, columns)
-    if image_shape is not None and math.prod(image_shape) != table.X.shape[1]:
+    if image_shape is None:
+        return table
+    if np.shape(table.X)[1:] != (math.prod(image_shape),):
         shape = "x".join(map(str, image_shape))
-        raise ValueError(f"an image of {shape} has {math.prod(image_shape)} values, a row has {table.X.shape[1]}")
-    return table if image_shape is None else replace(table, image_shape=tuple(image_shape))
+        raise ValueError(f"an image of {shape} has {math.prod(image_shape)} values, X is {np.shape(table.X)}")
+    return replace(table, image_shape=tuple(image_shape))
 
 
 def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
@@ -46,7 +48,7 @@ def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
         return _of_polars(X, columns)
     if columns is not None:
         raise ValueError("columns are chosen by name: X must be a DataFrame or a file")
-    return _of_array(np.asarray(X) if isinstance(X, (list, tuple)) else X)
+    return _of_array(np.asarray(X) if isinstance(X, (list, tuple)) or hasattr(X, "__array__") else X)
 
 
 def settle(A: Array, table: Any) -> Array:
@@ -66,11 +68,11 @@ def changed(A: Array, X: Array) -> NDArray[np.bool_]:
 
 
 def _of_array(X: Any) -> Table:
-    dtype = getattr(X, "dtype", None)
-    kind = getattr(dtype, "kind", "")
-    if kind not in "iuf" or getattr(X, "ndim", 0) != 2 or not isinstance(X, np.ndarray):
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbO":
         return Table(X, lambda A: A)  # the estimator says what is wrong with it
-    if kind == "f":
+    if X.dtype.kind in "bO":
+        return Table(X.astype(np.float64), lambda A: A)
+    if X.dtype.kind == "f":
         values = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         return Table(values, lambda A: A.astype(X.dtype, copy=False))
     limits = _limits(X.dtype)
