@@ -94,7 +94,7 @@ def load_mat73(path):
 def save_zarr(path, array, zarr_format=3):
     group = zarr.open_group(path, mode="w", zarr_format=zarr_format)
     group.attrs["made"] = "by hand"
-    group.create_array("X", data=array, chunks=(2,) + array.shape[1:])
+    group.create_array("X", data=array, chunks=(2, *array.shape[1:]))
     group.create_array("deep/y", data=np.arange(3))
 
 

@@ -37,6 +37,8 @@ KINDS = {
     "1-bit bmp": (GREY > 127, "bmp", (6, 5), (0, 1)),
     "16-bit png": (GREY.astype(np.uint16) * 257, "png", (6, 5), (0, 65535)),
     "16-bit tiff": (GREY.astype(np.uint16) * 257, "tiff", (6, 5), (0, 65535)),
+    "16-bit pgm": (GREY.astype(np.uint16) * 257, "pgm", (6, 5), (0, 65535)),
+    "32-bit tiff": (GREY.astype(np.int32) * 65537, "tif", (6, 5), None),
     "float tiff": (GREY.astype(np.float32) / 7, "tif", (6, 5), None),
     "bmp": (COLOUR, "bmp", (6, 5, 3), (0, 255)),
     "ppm": (COLOUR, "ppm", (6, 5, 3), (0, 255)),
@@ -53,12 +55,12 @@ def test_kinds_of_pixels(tmp_path, images, ending, shape, bounds):
     assert (data.format, data.image_shape, data.bounds) == ("images", shape, bounds)
     assert data.row_labels == tuple(f"{i}.{ending}" for i in range(3))
     assert_array_equal(data.X, images.reshape(3, -1))
-    assert data.integer.all() == (bounds is not None)
+    assert data.integer.all() == (images.dtype.kind != "f")
     A = data.X.copy()
-    A[1, 3], A[1, 4] = (1e6, -1e6) if bounds else (0.5, -2.5)
+    A[1, 3], A[1, 4] = (1e6, -1e6) if bounds else (0.4, -2.6)
     here = data.write(tmp_path / "out", A)
     expected = images.copy().reshape(3, -1)
-    expected[1, 3:5] = [bounds[1], bounds[0]] if bounds else [0.5, -2.5]
+    expected[1, 3:5] = bounds[::-1] if bounds else (np.rint(A[1, 3:5]) if data.integer.all() else A[1, 3:5])
     assert_array_equal(pixels(here / f"1.{ending}"), expected[1].reshape(shape))
     for i in (0, 2):
         assert (there / f"{i}.{ending}").read_bytes() == (here / f"{i}.{ending}").read_bytes()
@@ -200,7 +202,7 @@ def test_a_truncated_or_false_image_is_named(tmp_path):
     with pytest.raises(FileError, match=r"in: 1.png: not a sound image"):
         read(there)
     (there / "1.png").write_text("words")
-    with pytest.raises(FileError, match=r"in: 1.png: not a sound image"):
+    with pytest.raises(FileError, match=r"in: 1.png: not an image of a kind that is read"):
         read(there)
 
 

@@ -104,5 +104,5 @@ def test_few_bytes_that_claim_many_rows_are_refused(tmp_path):
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(30_000_000, dtype=np.int8)), pa.array([1.0]))
     pq.write_table(pa.table({"a": same, "b": same}), tmp_path / "in.parquet")
     assert (tmp_path / "in.parquet").stat().st_size < 10**6
-    with pytest.raises(FileError, match="refused, its .* bytes claim to hold 480,000,000"):
+    with pytest.raises(FileError, match=r"refused, its .* bytes claim to hold 480,000,000"):
         read(tmp_path / "in.parquet")

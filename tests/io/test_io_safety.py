@@ -179,9 +179,10 @@ def test_an_encrypted_zip(tmp_path):
 
 
 def test_the_same_name_twice(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive, pytest.warns(UserWarning, match="Duplicate"):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("a.png", b"1")
-        archive.writestr("a.png", b"2")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("a.png", b"2")
     refused(tmp_path / "a.zip", "have the same name")
 
 
@@ -213,6 +214,13 @@ def test_a_zip_bomb_that_hides_its_size(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * 2**20
+
+
+def test_a_damaged_array_that_only_passes_through_is_seen_when_reading(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X, y=np.full(5, 7, dtype=np.int8))
+    raw = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(raw.replace(bytes([7] * 5), bytes([8] * 5)))
+    refused(tmp_path / "a.npz", "Bad CRC-32 for file 'y.npy'")
 
 
 def test_a_bomb_in_a_mat_file(tmp_path):
@@ -354,7 +362,7 @@ def test_without_rights(open_folder):
         refused(path, "cannot be read: Permission denied")
         refused(images, "cannot be read: Permission denied")
     path.chmod(0o444)
-    with as_nobody(), pytest.raises(FileError, match="out.csv: cannot be written: Permission denied"):
+    with as_nobody(), pytest.raises(FileError, match=r"out.csv: cannot be written: Permission denied"):
         data.write(open_folder / "closed/out.csv", data.X)
 
 

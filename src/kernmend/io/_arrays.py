@@ -106,7 +106,7 @@ def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **fac
     def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
         save(temporary, _put(raw, features, A, changed, ask) if changed.any() else None)
 
-    left_out = sorted(set(range(flat.shape[1])) - set(features.tolist()))
+    left_out = np.setdiff1d(np.arange(flat.shape[1]), features)
     return Dataset(
         X=X,
         columns=None if len(features) == flat.shape[1] else tuple(f"column {j}" for j in features),

@@ -28,6 +28,7 @@ from kernmend.io._text import (
 )
 
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+NOT_DIGITS = re.compile(r"[^0-9eE.+\-\s]")
 NOT_WHOLE = re.compile(r"[^0-9+\-\s]")
 INDEX_NAMES = frozenset(["", "index", "id", "row", "unnamed: 0"])
 BLOCK = 1000
@@ -92,7 +93,7 @@ class Csv(Format):
             row_labels=None if index is None else tuple(numbers.first),
             image_shape=check_image_shape(ask, len(features)),
             integer=numbers.whole[features],
-            passed=tuple(shown[j] for j in range(table.width) if j not in set(features.tolist())),
+            passed=tuple(shown[j] for j in np.setdiff1d(np.arange(table.width), features)),
             notes=_notes(numbers, shown),
             format="tsv" if table.delimiter == "\t" else "csv",
             source=ask.path,
@@ -186,12 +187,12 @@ def _checked_cells(table: Table, i: int, path: Path) -> list[str]:
 
 def _all_numbers(column: tuple[str, ...]) -> list[float] | None:
     """Return a column of nothing but numbers, the fast way; None for others."""
+    if NOT_DIGITS.search(" ".join(column)):  # also 1_000 and nan, which Python takes for numbers
+        return None
     try:
-        numbers = list(map(float, column))
+        return list(map(float, column))
     except ValueError:
         return None
-    # Python reads 1_000 and nan; here these are a word and a missing value.
-    return None if any("_" in cell or "n" in cell.lower() for cell in column) else numbers
 
 
 def _number(text: str, decimal: str, missing: frozenset[str]) -> float | None:
@@ -266,4 +267,6 @@ def _shown(value: Any, whole: bool, decimal: str) -> str:
     """Return the shortest text that reads back as the same number; nothing for a missing one."""
     if np.isnan(value):
         return ""
-    return str(int(value)) if whole else str(value).replace(".", decimal)
+    if whole:
+        return str(int(value))
+    return (repr(float(value)) if value.dtype == np.float64 else str(value)).replace(".", decimal)

@@ -140,11 +140,11 @@ class Dataset:
         if given.shape != self.X.shape:
             raise ValueError(f"{self.source}: A must have the shape of X, {self.X.shape}, got {given.shape}")
         values: Array = np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float64)
-        if np.isinf(values).any():
-            raise ValueError(f"{self.source}: A has infinite values")
         # A float32 result of float64 data counts as unchanged where it is X rounded to float32.
         known = self.X.astype(values.dtype)
         changed = _differ(values, known)
+        if np.isinf(values[changed]).any():
+            raise ValueError(f"{self.source}: A has infinite values where X has others")
         np.rint(values, out=values, where=changed & self.integer)
         if self.bounds is not None:
             np.copyto(values, np.clip(values, *self.bounds), where=changed)

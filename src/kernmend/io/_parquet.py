@@ -65,7 +65,7 @@ class Parquet(Format):
             row_labels=tuple(map(str, table.column(index[0]).to_pylist())) if index else None,
             image_shape=check_image_shape(ask, len(features)),
             integer=np.array([kind.kind != "f" for kind in kinds]),
-            passed=tuple(name for j, name in enumerate(names) if j not in features),
+            passed=tuple(names[j] for j in np.setdiff1d(np.arange(len(names)), features)),
             format=self.name,
             source=ask.path,
             save=save,

@@ -1,5 +1,6 @@
 """One image file as numbers, and back in the same format: what pillow's modes mean here."""
 
+import logging
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -11,6 +12,7 @@ from kernmend._typing import Array
 from kernmend.io._arrays import cast
 from kernmend.io._files import FileError, damaged, need
 
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # it would print what a FileError says
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
 MAX_PIXELS = 10**8
 KEPT = ("dpi", "icc_profile", "exif", "transparency")
@@ -74,7 +76,7 @@ def decode(data: bytes, where: str, shape: tuple[int, ...] | None) -> Picture:
 def encode(data: bytes, values: Array, where: str) -> bytes:
     """Return the file `data` with other pixels; alpha, resolution, colour profile and camera facts stay."""
     module = need("PIL.Image", "images")
-    with _opened(data, where) as image:
+    with damaged(where, "image"), _opened(data, where) as image:
         image.load()
         kind, _, alpha = _parts(image, where)
         new = module.fromarray(cast(values, np.dtype(kind.dtype), where))
@@ -87,7 +89,13 @@ def encode(data: bytes, values: Array, where: str) -> bytes:
 
 
 def _opened(data: bytes, where: str) -> Any:
-    image = need("PIL.Image", "images").open(BytesIO(data), formats=DECODERS)
+    pillow = need("PIL", "images")
+    try:
+        image = need("PIL.Image", "images").open(BytesIO(data), formats=DECODERS)
+    except pillow.UnidentifiedImageError as error:
+        raise FileError(
+            f"{where}: not an image of a kind that is read: it is damaged, or has the wrong ending"
+        ) from error
     if getattr(image, "n_frames", 1) > 1:
         raise FileError(f"{where} holds several pictures: split it into one file each")
     depth = 8

@@ -1,8 +1,9 @@
 """The process that opens HDF5 and zarr files, run as a script by `_containers.py`.
 
-The HDF5 library crashes or loops for ever on some damaged files (measured: 9 of 10,000). So no such file is opened in
-the user's process: this one does it, with a limit on its memory, and may die. It takes requests as lines of JSON, each
-followed by the bytes of an array if one is to be written, and answers in the same way.
+The HDF5 library crashes or loops for ever on some damaged files (9 of 10,000 when all in them was read), and crashes
+when the disk is full. So no such file is opened in the user's process: this one does it, with a limit on its memory,
+and may die. It takes requests as lines of JSON, each followed by the bytes of an array if one is to be written, and
+answers in the same way.
 """
 
 import json
