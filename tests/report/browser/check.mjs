@@ -7,7 +7,7 @@ import { launch, open } from "./browser.mjs";
 
 const folder = process.argv[2];
 const address = (name) => pathToFileURL(join(folder, `${name}.html`)).href;
-const PAGES = ["table", "clean", "curves", "pictures", "many"];
+const PAGES = ["table", "clean", "curves", "pictures", "wide", "many"];
 
 const text = (page, selector) => page.locator(selector).first().textContent();
 const factsOf = (page) => page.evaluate(() => JSON.parse(document.getElementById("facts").textContent));
@@ -61,6 +61,19 @@ const checks = {
     await nextFrame(page);
     assert.deepEqual(await rowsListed(page), facts.scores.flagged);
     assert.equal(await dotsFlagged(page, "after"), facts.n_flagged);
+  },
+
+  async "the rows above the threshold are counted and listed"(browser) {
+    const { page } = await open(browser, address("table"));
+    const { values, rows } = (await factsOf(page)).scores;
+    for (const place of [150, 400, 600, 850]) {
+      await slide(page, place);
+      const [, threshold, count] = (await text(page, "#count")).replace("−", "-").match(/Above (\S+): (\d+) of/);
+      const near = 1e-3 * Math.abs(threshold); // the threshold is shown with four digits
+      assert.ok(values.filter((value) => value > Number(threshold) + near).length <= Number(count));
+      assert.ok(values.filter((value) => value > Number(threshold) - near).length >= Number(count));
+      assert.deepEqual(await rowsListed(page), rows.slice(0, Math.min(24, Number(count))));
+    }
   },
 
   async "a click on the histogram sets the threshold there"(browser) {
@@ -151,6 +164,7 @@ const checks = {
     assert.ok(brightness(await background(page)) < 40);
     await page.emulateMedia({ colorScheme: "dark", media: "print" });
     assert.ok(brightness(await background(page)) > 230);
+    assert.ok(brightness(await page.$eval("h1", (node) => getComputedStyle(node).color)) < 60);
     for (const id of ["#slider", "#theme", "#print", "#inspector"]) assert.equal(await page.isVisible(id), false, id);
     assert.equal(await page.isVisible("#histogram svg"), true);
     assert.ok((await page.pdf()).length > 10_000);
