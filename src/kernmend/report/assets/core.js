@@ -64,7 +64,7 @@ function svg(tag, attributes = {}, ...children) {
 }
 
 // A drawing of that many pixels; on narrower paper it shrinks.
-const canvas = (width, height, attributes) => svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, ...attributes });
+const drawing = (width, height, attributes) => svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, ...attributes });
 
 // Draw now and again whenever the width changes.
 function drawn(node, draw) {
