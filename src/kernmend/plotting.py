@@ -134,7 +134,8 @@ def plot_scores(found: Any, ax: "Axes | None" = None) -> "Axes":
             "function",
             functions=(lambda s: np.arcsinh((s - centre) / unit), lambda p: centre + unit * np.sinh(p)),
         )
-        ax.set_xticks([centre, scores["values"][0]], [f"{centre:.3g}", f"{scores['values'][0]:.3g}"])
+        ends = [centre, scores["values"][0], *([scores["threshold"]] if scores["threshold"] is not None else [])]
+        ax.set_xticks(ends, [f"{end:.3g}" for end in ends])
     limit = np.inf if scores["threshold"] is None else scores["threshold"]
     for which, color in ((edges[1:] <= limit, TRACE), (edges[1:] > limit, FLAGGED)):
         ax.bar(edges[:-1][which], counts[which], np.diff(edges)[which], align="edge", color=color)

@@ -28,6 +28,7 @@ def test_the_page_works_in_a_browser(tmp_path):
     clean().report(tmp_path / "clean.html")
     linear()[0].report(tmp_path / "curves.html")
     linear()[0].report(tmp_path / "pictures.html", image_shape=(4, 5))
+    linear()[0].report(tmp_path / "wide.html", columns=[f"{'ab'[j % 2]}{j}" for j in range(20)])
     many()[0].report(tmp_path / "many.html")
     done = subprocess.run(
         ["node", HERE / "check.mjs", tmp_path],
@@ -38,6 +39,6 @@ def test_the_page_works_in_a_browser(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
-    assert len(results) >= 14
+    assert len(results) >= 15
     failed = {name: error for name, error in results.items() if error}
     assert not failed, "\n\n".join(f"{name}\n{error}" for name, error in failed.items())

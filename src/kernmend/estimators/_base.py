@@ -81,12 +81,14 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ) -> Path:
         """Write one self-contained HTML page that shows what was found and what was done; return its path.
 
-        Parameters as in `report_data`, and
+        Nothing on the page is loaded from anywhere, so it can be sent and opened from disk.
 
         Parameters
         ----------
         path : str or Path
             Where to write it.
+        columns, row_labels, image_shape, max_rows
+            As in `report_data`.
         title : str, optional
             Heading of the page, such as the name of the data.
         force : bool, default=False

@@ -7,7 +7,7 @@ import { launch, open } from "./browser.mjs";
 
 const folder = process.argv[2];
 const address = (name) => pathToFileURL(join(folder, `${name}.html`)).href;
-const PAGES = ["table", "clean", "curves", "pictures", "many"];
+const PAGES = ["table", "clean", "curves", "pictures", "wide", "many"];
 
 const text = (page, selector) => page.locator(selector).first().textContent();
 const factsOf = (page) => page.evaluate(() => JSON.parse(document.getElementById("facts").textContent));
@@ -26,21 +26,24 @@ async function slide(page, value) {
 const checks = {
   async "every page opens as the fit found it, without an error or a request, and fits the window"(browser) {
     for (const name of PAGES) {
+      const { page, context, seen } = await open(browser, address(name));
+      const facts = await factsOf(page);
+      assert.equal(await page.locator("#reset").isDisabled(), true);
       for (const [width, colorScheme] of [[1280, "light"], [400, "dark"]]) {
-        const { page, context, seen } = await open(browser, address(name), { viewport: { width, height: 900 }, colorScheme });
-        const facts = await factsOf(page);
+        await page.setViewportSize({ width, height: 900 });
+        await page.emulateMedia({ colorScheme });
+        await nextFrame(page);
         assert.deepEqual(await rowsListed(page), facts.scores.flagged.slice(0, 24), name);
         for (const map of ["before", "after"]) assert.equal(await dotsFlagged(page, map), facts.n_flagged, name);
         assert.match(await text(page, "#count"), new RegExp(`${facts.n_flagged} of `));
-        assert.equal(await page.locator("#reset").isDisabled(), true);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(wide <= 0, `${name} is ${wide} px too wide at ${width} px`);
         await slide(page, 300);
         await page.click("#reset");
         await nextFrame(page);
-        assert.deepEqual(seen, { errors: [], requests: [] }, name);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        assert.ok(wide <= 0, `${name} is ${wide} px too wide at ${width} px`);
-        await context.close();
       }
+      assert.deepEqual(seen, { errors: [], requests: [] }, name);
+      await context.close();
     }
   },
 
@@ -61,6 +64,19 @@ const checks = {
     await nextFrame(page);
     assert.deepEqual(await rowsListed(page), facts.scores.flagged);
     assert.equal(await dotsFlagged(page, "after"), facts.n_flagged);
+  },
+
+  async "the rows above the threshold are counted and listed"(browser) {
+    const { page } = await open(browser, address("table"));
+    const { values, rows } = (await factsOf(page)).scores;
+    for (const place of [150, 400, 600, 850]) {
+      await slide(page, place);
+      const [, threshold, count] = (await text(page, "#count")).replace("−", "-").match(/Above (\S+): (\d+) of/);
+      const near = 1e-3 * Math.abs(threshold); // the threshold is shown with four digits
+      assert.ok(values.filter((value) => value > Number(threshold) + near).length <= Number(count));
+      assert.ok(values.filter((value) => value > Number(threshold) - near).length >= Number(count));
+      assert.deepEqual(await rowsListed(page), rows.slice(0, Math.min(24, Number(count))));
+    }
   },
 
   async "a click on the histogram sets the threshold there"(browser) {
@@ -151,6 +167,7 @@ const checks = {
     assert.ok(brightness(await background(page)) < 40);
     await page.emulateMedia({ colorScheme: "dark", media: "print" });
     assert.ok(brightness(await background(page)) > 230);
+    assert.ok(brightness(await page.$eval("h1", (node) => getComputedStyle(node).color)) < 60);
     for (const id of ["#slider", "#theme", "#print", "#inspector"]) assert.equal(await page.isVisible(id), false, id);
     assert.equal(await page.isVisible("#histogram svg"), true);
     assert.ok((await page.pdf()).length > 10_000);

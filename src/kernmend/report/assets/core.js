@@ -63,6 +63,9 @@ function svg(tag, attributes = {}, ...children) {
   return node;
 }
 
+// A drawing of that many pixels; on narrower paper it shrinks.
+const drawing = (width, height, attributes) => svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, ...attributes });
+
 // Draw now and again whenever the width changes.
 function drawn(node, draw) {
   let width = 0;

@@ -6,7 +6,7 @@ function drawObjective(width) {
   const last = iterations[iterations.length - 1] || 1;
   const x = (i) => left + ((width - left - right) * i) / last;
   const y = (value) => height - bottom - ((height - top - bottom) * (value - low)) / (high - low || 1);
-  const view = svg("svg", { width, height, role: "img", "aria-label": "Objective after each iteration" });
+  const view = drawing(width, height, { role: "img", "aria-label": "Objective after each iteration" });
   for (const value of high > low ? ticks(low, high, 4) : [low]) {
     view.append(
       svg("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }),

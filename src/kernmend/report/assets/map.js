@@ -36,7 +36,7 @@ function drawMap(node, places, from) {
       return [width / 2 + (inside[0] - middles[0]) * scales[0], height / 2 - (inside[1] - middles[1]) * scales[1]];
     };
     where = places.map(place);
-    const picture = svg("svg", { width, height, "aria-hidden": "true" });
+    const picture = drawing(width, height, { "aria-hidden": "true" });
     const [trails, points] = [svg("g"), svg("g")];
     dots.clear();
     // The worst rows are first in the list and drawn last, on top.

@@ -36,7 +36,7 @@ function drawHistogram(width) {
   // Heights are logarithmic: one wrong row among ten thousand is still seen.
   const most = Math.log1p(Math.max(...counts));
   const y = (count) => floor - (Math.log1p(count) / most) * (floor - SIDE.top);
-  const picture = svg("svg", { width, height: SIDE.height, role: "img", "aria-label": "Histogram of the scores" });
+  const picture = drawing(width, SIDE.height, { role: "img", "aria-label": "Histogram of the scores" });
   for (const count of [1, 10, 100, 1000, 10000, 100000].filter((count) => count <= Math.max(...counts))) {
     picture.append(
       svg("line", { class: "grid", x1: SIDE.left, x2: width - SIDE.right, y1: y(count), y2: y(count) }),
