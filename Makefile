@@ -7,12 +7,15 @@ READY := $(VENV)/.ready
 # Two test processes of one thread each: on 2 cores faster than one of two.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint bench figures paper clean
+# What opens a report in a browser. Machines without npm do without: the test says so.
+BROWSER := tests/report/browser/node_modules/.ready
+
+.PHONY: demo test lint bench figures screenshots browser paper clean
 
 demo: $(READY)
 	$(BIN)/kernmend demo --out demo --force
 
-test: $(READY)
+test: $(READY) browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -q
 
 lint: $(READY)
@@ -27,6 +30,9 @@ figures: $(READY)
 	$(BIN)/kernmend demo --out docs/images --force
 	$(BIN)/python -m benchmarks methods-picture
 
+screenshots: $(READY) $(BROWSER)
+	$(BIN)/python -m benchmarks report-pictures
+
 paper: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/kernmend paper all --jobs 2 --out paper
 
@@ -36,5 +42,12 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[report,datasets,dev]'
 	@touch $@
 
+browser:
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory $(BROWSER); else echo "no npm: the report is not tested in a browser"; fi
+
+$(BROWSER): tests/report/browser/package-lock.json
+	cd tests/report/browser && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) tests/report/browser/node_modules demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -18,6 +18,7 @@ from benchmarks import (
     imports,
     methods,
     methods_picture,
+    report_pictures,
     solvers,
 )
 
@@ -29,13 +30,14 @@ BENCHMARKS = {
     "baselines": baselines.run,
     "methods": methods.run,
     "methods-picture": methods_picture.run,
+    "report-pictures": report_pictures.run,
     "circle": circle.run,
     "solvers": solvers.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
 }
 LONG = ("entries", "detectors")  # half an hour: only when named
-WRITING = ("methods-picture",)  # a file: only when named
+WRITING = ("methods-picture", "report-pictures")  # files: only when named
 
 
 def main() -> None:

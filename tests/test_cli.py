@@ -57,7 +57,10 @@ def test_version_and_help():
     assert "demo" in result.output
 
 
-@pytest.mark.parametrize("argument", ["--help", "demo --help", "paper --help", "paper run --help"])
+@pytest.mark.parametrize(
+    "argument",
+    ["--help", "mend --help", "inspect --help", "apply --help", "demo --help", "paper --help", "paper run --help"],
+)
 def test_help_imports_nothing_heavy(argument):
     code = f"""
 import sys

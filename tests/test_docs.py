@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 WHICH_METHOD = ROOT / "docs" / "which_method.md"
 BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{number}")
-    for page in (ROOT / "README.md", WHICH_METHOD)
+    for page in (ROOT / "README.md", WHICH_METHOD, ROOT / "docs" / "files.md")
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
 ]
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kernmend.estimators import RecoverySearch as RecoverySearch
     from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
     from kernmend.estimators import RobustPCA as RobustPCA
+    from kernmend.saving import load as load
+    from kernmend.sugar import mend as mend
 
 __version__ = "0.1.0.dev0"
 
@@ -29,6 +31,8 @@ _HOMES = {
     "RecoverySearch": "kernmend.estimators",
     "RobustKernelPCA": "kernmend.estimators",
     "RobustPCA": "kernmend.estimators",
+    "load": "kernmend.saving",
+    "mend": "kernmend.sugar",
 }
 
 __all__ = [
@@ -41,6 +45,8 @@ __all__ = [
     "RobustKernelPCA",
     "RobustPCA",
     "__version__",
+    "load",
+    "mend",
 ]
 
 

@@ -3,29 +3,42 @@
 Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted.
 """
 
+import io
+import os
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kernmend import __version__
+from kernmend.cli_mend import CODES, apply, inspect, mend, plain
 from kernmend.cli_paper import paper
 
 if TYPE_CHECKING:
     from kernmend.demo import Demo
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Ordered(click.Group):
+    """Lists its commands as they were added, the one that most people want first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names."""
+        return list(self.commands)
+
+
+@click.group(cls=Ordered, context_settings={"help_option_names": ["-h", "--help"]}, epilog=CODES)
 @click.version_option(__version__, prog_name="kernmend")
 def cli() -> None:
     """Find and mend grossly corrupted data that lies on a curved surface."""
 
 
-cli.add_command(paper)
+for command in (mend, inspect, apply):
+    cli.add_command(command)
 
 
-@cli.command()
+@cli.command(short_help="Mend a circle: a table and a picture.")
 @click.option(
     "-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("demo"), show_default=True,
     help="Folder for the picture.",
@@ -89,18 +102,75 @@ def _write_picture(result: "Demo", path: Path) -> None:
         raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
 
 
+cli.add_command(paper)
+
+
 def main() -> None:
     """Run the command line; an interruption or an unforeseen error ends in one line, not in a traceback."""
+    interrupts = Interrupts()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows ? for it
+    code = _run(interrupts)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C shall not end in a traceback
+    sys.exit(code)
+
+
+class Interrupts:
+    """Knows whether Ctrl-C was pressed: a library that is just being imported may turn it into an error of its own."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        signal.signal(signal.SIGINT, self._interrupted)
+        signal.signal(signal.SIGTERM, _terminated)
+        sys.unraisablehook = _quiet_hook
+
+    def _interrupted(self, number: int, frame: Any) -> None:
+        self.seen = True
+        raise KeyboardInterrupt
+
+
+def _terminated(number: int, frame: Any) -> None:
+    """Leave by an exception, so that temporary files are removed."""
+    sys.exit(128 + number)
+
+
+def _quiet_hook(unraisable: Any) -> None:
+    """Say nothing where Ctrl-C falls into a destructor or a callback."""
+    if not issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit)):
+        sys.__unraisablehook__(unraisable)
+
+
+def _run(interrupts: Interrupts) -> int:
     try:
-        cli.main(prog_name="kernmend", standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+        # Without standalone mode click gives the code of `Exit` back instead of leaving.
+        code = cli.main(prog_name="kernmend", standalone_mode=False, obj=interrupts)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except (click.Abort, KeyboardInterrupt):
-        click.echo("kernmend: interrupted", err=True)
-        sys.exit(130)
-    except click.UsageError as error:
+        return _interrupted()
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        return _interrupted() if interrupts.seen else _failed(error)
+
+
+def _interrupted() -> int:
+    click.echo("kernmend: interrupted, nothing more was written", err=True)
+    return 130
+
+
+def _failed(error: Exception) -> int:
+    """Say what is wrong in one line (and how the command is used, where that is wrong); return the exit code."""
+    if isinstance(error, click.UsageError):
         error.show()
-        sys.exit(2)
-    except click.ClickException as error:
-        click.echo(f"kernmend: {error.format_message()}", err=True)
-        sys.exit(error.exit_code)
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        click.echo(f"kernmend: {plain(error.format_message())}", err=True)
+        return error.exit_code
+    if os.environ.get("KERNMEND_DEBUG"):
+        raise error
+    said = (str(error).splitlines() or [""])[0]
+    click.echo(f"kernmend: {type(error).__name__}: {plain(said)} (KERNMEND_DEBUG=1 shows where)", err=True)
+    return 1

@@ -1,6 +1,7 @@
-"""`kernmend demo`: the paper's circle, mended, as plain facts and a picture."""
+"""`kernmend demo`: the paper's circle, mended, as plain facts, a picture and a report."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from sklearn.decomposition import KernelPCA
@@ -50,6 +51,13 @@ def run_demo(*, n_samples: int = 100, fraction: float = 0.1, random_state: int =
     results = {INPUT: corrupted.X, KPCA: tuned_kernel_pca(surface, corrupted)}
     results[OURS] = estimator.fit_transform(corrupted.X)
     return Demo(surface, corrupted, results, estimator)
+
+
+def write_report(demo: Demo, path: Path) -> Path:
+    """Write the report of our result as one HTML page, over one that is there."""
+    outliers = int(demo.corrupted.rows.sum())
+    title = f"A circle, {outliers} of its {len(demo.corrupted.rows)} points replaced"
+    return demo.estimator.report(path, columns=("x", "y"), title=title, force=True)
 
 
 def tuned_kernel_pca(surface: Surface, corrupted: Corrupted) -> Array:

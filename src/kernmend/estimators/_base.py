@@ -4,6 +4,7 @@ import logging
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from kernmend._typing import Array
 from kernmend.completion import check_missing
 from kernmend.estimators import _summary
 from kernmend.estimators._validation import check_infinite, check_no_missing
+from kernmend.kernels import row_blocks
 from kernmend.solvers import Callback, SolverResult
 
 logger = logging.getLogger("kernmend")
@@ -44,6 +46,64 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return in plain words what was found, how clear it was, and what was chosen."""
         check_is_fitted(self)
         return _summary.summary(self)
+
+    def report_data(
+        self, *, columns: Any = None, row_labels: Any = None, image_shape: Any = None, max_rows: int = 200
+    ) -> dict[str, Any]:
+        """Return what was found as plain facts (lists, numbers, text): what `report` shows, for pages of your own.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names of the columns; by default those of the DataFrame that `fit` saw.
+        row_labels : sequence of str, optional
+            Names of the rows; by default their numbers.
+        image_shape : (height, width) or (height, width, 3), optional
+            If the rows are flattened images.
+        max_rows : int, default=200
+            How many rows to give before and after, the worst first. Fewer where they would take over about 3 MB.
+        """
+        check_is_fitted(self)
+        from kernmend.report import report_data
+
+        return report_data(self, columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
+
+    def report(
+        self,
+        path: Any,
+        *,
+        columns: Any = None,
+        row_labels: Any = None,
+        image_shape: Any = None,
+        max_rows: int = 200,
+        title: str | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write one self-contained HTML page that shows what was found and what was done; return its path.
+
+        Nothing on the page is loaded from anywhere, so it can be sent and opened from disk.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write it.
+        columns, row_labels, image_shape, max_rows
+            As in `report_data`.
+        title : str, optional
+            Heading of the page, such as the name of the data.
+        force : bool, default=False
+            Overwrite a file that is there already; without it this is a FileExistsError.
+        """
+        from kernmend.report import write_page
+
+        facts = self.report_data(columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
+        return write_page(facts, Path(path), title=title, force=force)
+
+    def save(self, path: Any, *, force: bool = False) -> Path:
+        """Write the fitted estimator to one file, arrays and JSON without pickle; `kernmend.load(path)` reads it."""
+        from kernmend import saving  # which knows all estimators
+
+        return saving.save(self, path, force=force)
 
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
         """Return X as a float array; ValueError that says where it has what it may not have."""
@@ -77,8 +137,16 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return 0
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _tell(self) -> None:
-        """Log the result in one line; warn where the solver did not finish."""
+    def _remember(self, X: Array) -> None:
+        """Keep what the changed rows were, and only those, for a report. A missing entry counts as changed."""
+        blocks = row_blocks(*X.shape)
+        changed = [block.start + np.flatnonzero((X[block] != self.recovered_[block]).any(axis=1)) for block in blocks]
+        self._changed_rows = np.concatenate(changed)
+        self._originals = X[self._changed_rows]
+
+    def _tell(self, X: Array) -> None:
+        """Remember what was changed; log the result in one line; warn where the solver did not finish."""
+        self._remember(X)
         logger.info("%s", _summary.one_line(self))
         if self.stop_reason_ == "max_iter":
             warnings.warn(

@@ -158,7 +158,7 @@ class GraphRobustPCA(Recovery):
         if self.penalty == "graphs":
             self.rank_ = _rank(result.A)
         self._score(term.residual(result.A), filled)
-        self._tell()
+        self._tell(X)
         return self
 
     def _check_parameters(self) -> None:

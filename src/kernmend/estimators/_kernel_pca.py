@@ -141,7 +141,7 @@ class KernelPCADenoiser(SubspaceRecovery):
         with self._progress("pre-images", self.max_iter) as callback:
             self._keep(self._denoise(self._L, callback), X.dtype)
         self._flag(self._distances(self._L))
-        self._tell()
+        self._tell(X)
         return self
 
     def transform(self, X: Any) -> Any:

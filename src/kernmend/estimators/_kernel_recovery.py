@@ -185,7 +185,7 @@ class KernelRecovery(Recovery):
             self._fit_flagged(X)
         else:
             self._fit_all(X, gram, start_gram)
-        self._tell()
+        self._tell(X)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -151,7 +151,7 @@ class LowRankRepresentation(Recovery):
         self.outliers_, self.threshold_ = flag_large(self.outlier_scores_, MOVED)
         if not isinstance(self.contamination, str):
             self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
-        self._tell()
+        self._tell(X)
         return self
 
     def _check_dictionary(self, n_features: int) -> Array:

@@ -119,7 +119,7 @@ class OutlierPursuit(LinearRecovery):
         check_common(self)
         X = self._validate(X, reset=True, ensure_min_samples=2)
         self._fit_rows(X, lam, noise)
-        self._tell()
+        self._tell(X)
         return self
 
     def _auto_lam(self, X: Array) -> float:

@@ -195,7 +195,7 @@ class RobustKernelPCA(SubspaceRecovery):
         self._seen = {row.tobytes(): index for index, row in enumerate(np.ascontiguousarray(observed))}
         self._mended = result.A
         self._flag(self._moved(observed, result.A), MOVED**2)
-        self._tell()
+        self._tell(X)
         return self
 
     def transform(self, X: Any) -> Any:

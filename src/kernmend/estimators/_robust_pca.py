@@ -124,7 +124,7 @@ class RobustPCA(LinearRecovery):
         X = self._validate(X, reset=True, ensure_min_samples=2)
         S = self._fit_rows(X, lam, noise, rank)
         self.entry_outliers_ = np.abs(S) > MOVED * self._length / np.sqrt(X.shape[1])
-        self._tell()
+        self._tell(X)
         return self
 
     def _auto_lam(self, X: Array) -> float:

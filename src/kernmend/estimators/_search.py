@@ -102,7 +102,7 @@ class RecoverySearch(Recovery):
         if not isinstance(best, KernelRecovery) or best.repair != "flagged":
             raise ValueError("estimator must be a KernelRecovery with repair='flagged'")
         check_parameters(best)
-        self._validate(X, reset=True, ensure_min_samples=2)
+        given = self._validate(X, reset=True, ensure_min_samples=2)
         self.cv_results_: dict[str, Any] = {}
         self.best_params_: dict[str, Any] = {}
         self.best_score_ = 0.0
@@ -111,6 +111,7 @@ class RecoverySearch(Recovery):
         for name, value in vars(best).items():
             if name.endswith("_"):
                 setattr(self, name, value)
+        self._remember(given)
         if self.stop_reason_ == "interrupted":
             tried = len(self.cv_results_.get("params", []))
             warnings.warn(f"interrupted: the best of {tried} of {self.n_iter + 1} settings was taken", stacklevel=2)

@@ -1,0 +1,170 @@
+"""`kernmend mend`, `inspect` and `apply`: their options. What they do is in `cli_work`, imported when one runs."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kernmend._methods import METHODS
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+ANY = click.Path(path_type=Path)
+INPUT_HELP = (
+    "INPUT is a csv or tsv table, parquet, npy, npz, mat, HDF5 or zarr, or a folder or zip of images of one size. "
+    "Rows are samples. Columns that are not numbers are passed through; empty cells are missing values."
+)
+CODES = "Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted."
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def plain(text: Any) -> str:
+    """Return text from a file as one line, without what a terminal would take for a command."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text))
+
+
+# --- values of options ------------------------------------------------------------------------------------------------
+
+
+def _number(ctx: Any, param: Any, value: str | None, most: float = math.inf) -> float | str | None:
+    """Return a number above 0, or "auto"."""
+    if value is None or value == "auto":
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if 0 < number <= most and math.isfinite(number):
+        return number
+    within = "above 0" + (f" and up to {most:g}" if math.isfinite(most) else "")
+    raise click.BadParameter(f"{value!r} is neither a number {within} nor auto")
+
+
+def _share(ctx: Any, param: Any, value: str | None) -> float | str | None:
+    """Return a share of the rows, or "auto"."""
+    return _number(ctx, param, value, most=0.5)
+
+
+def _bounds(ctx: Any, param: Any, value: str | None) -> tuple[float, float] | str | None:
+    """Return two numbers, or "data"."""
+    if value is None or value == "data":
+        return value
+    try:
+        low, high = map(float, value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither two numbers, such as 0,255, nor data") from None
+    if not low < high:
+        raise click.BadParameter(f"{value!r}: the first number must be below the second")
+    return low, high
+
+
+def _image_shape(ctx: Any, param: Any, value: str | None) -> tuple[int, ...] | None:
+    """Return the sizes of HEIGHTxWIDTH or HEIGHTxWIDTHx3."""
+    if value is None:
+        return None
+    sizes = value.lower().split("x")
+    if len(sizes) not in (2, 3) or not all(size.isdecimal() and int(size) for size in sizes):
+        raise click.BadParameter(f"{value!r} is not a shape such as 28x28 or 32x32x3")
+    return tuple(map(int, sizes))
+
+
+def _columns(ctx: Any, param: Any, value: str | None) -> tuple[str, ...] | None:
+    """Return the names between commas."""
+    return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def _together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_of_data = _together(
+    click.option("--columns", metavar="A,B,C", callback=_columns, help="Columns to look at.  [default: all numbers]"),
+    click.option("--missing", multiple=True, metavar="TEXT", help="Means a missing value, such as -999; repeatable."),
+    click.option("--image-shape", callback=_image_shape, metavar="HxW", help="If rows are flattened images: 28x28."),
+)
+_of_method = _together(
+    click.option("--method", type=click.Choice(list(METHODS)), default="kernel", show_default=True, metavar="NAME",
+                 help=f"One of {', '.join(METHODS)}."),
+    click.option("--contamination", callback=_share, metavar="SHARE",
+                 help="Share of the rows to flag, such as 0.1.  [default: those that stand apart]"),
+    click.option("--error", type=click.Choice(["auto", "rows", "entries", "kernel", "noise"]), metavar="WHAT",
+                 help="What is wrong: rows, entries, kernel or noise.  [default: auto]"),
+    click.option("--kernel", type=click.Choice(["rbf", "poly", "linear"]), help="Of the kernel methods."),
+    click.option("--gamma", callback=_number, metavar="NUMBER", help="Of the kernel rbf.  [default: auto]"),
+    click.option("--bounds", callback=_bounds, metavar="LOW,HIGH",
+                 help="Mended values stay within; data: the range of good rows.  [default: that of images]"),
+    click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="Iterations at most."),
+    click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N",
+                 help="Of what is drawn at random.  [default: 0]"),
+)  # fmt: skip
+_of_run = _together(
+    click.option(
+        "--threads", type=click.IntRange(min=1), metavar="N", help="Of the linear algebra.  [default: all cores]"
+    ),
+    click.option("--force", is_flag=True, help="Overwrite files that are there."),
+    click.option("--json", "as_json", is_flag=True, help="Print facts for a script, one line of JSON."),
+    click.option("--progress/--no-progress", default=None, help="Progress bar.  [default: on a terminal]"),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+)  # fmt: skip
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@click.command(epilog=CODES, short_help="Find what is wrong in a file, mend it, write it.")
+@click.argument("source", metavar="INPUT", type=ANY)
+@click.option("-o", "--output", type=ANY, help="The mended data.  [default: beside INPUT, as NAME.mended.csv]")
+@click.option("--report", type=FILE, help="An HTML page that shows what was found and done.")
+@click.option("--save-model", type=FILE, help="The model, for kernmend apply.")
+@_of_data
+@_of_method
+@_of_run
+def mend(source: Path, **options: Any) -> None:
+    """Find what is wrong in INPUT, mend it, write it in the same format."""
+    from kernmend.cli_work import run_mend
+
+    run_mend(source, **options)
+
+
+@click.command(epilog=CODES, short_help="Score the rows of a file, show the worst.")
+@click.argument("source", metavar="INPUT", type=ANY)
+@click.option(
+    "--rows", type=click.IntRange(min=0), metavar="N", default=10, show_default=True, help="Rows to show, worst first."
+)
+@click.option("--scores", type=FILE, help="A csv file of the score of every row.")
+@_of_data
+@_of_method
+@_of_run
+def inspect(source: Path, **options: Any) -> None:
+    """Score the rows of INPUT and show the worst; change nothing."""
+    from kernmend.cli_work import run_inspect
+
+    run_inspect(source, **options)
+
+
+@click.command(epilog=CODES, short_help="Mend new files with a saved model.")
+@click.argument("model", type=FILE)
+@click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=ANY)
+@click.option("-o", "--output", type=ANY, help="The mended data; with several inputs a folder for them.")
+@_of_data
+@_of_run
+def apply(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
+    """Mend each INPUT with MODEL, a file that mend --save-model wrote."""
+    from kernmend.cli_work import run_apply
+
+    run_apply(model, sources, **options)
+
+
+for command in (mend, inspect):
+    command.help = f"{command.help}\n\n{INPUT_HELP}"

@@ -1,0 +1,146 @@
+"""What the commands say: facts for scripts, and words and tables for people, at 80 columns."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kernmend._typing import Array
+from kernmend.cli_mend import plain
+from kernmend.io import Dataset
+
+WIDTH = 80
+CHOSEN = ("error", "gamma", "lam", "rho", "C", "sigma", "rank")
+
+
+def facts(
+    command: str, data: Dataset, flags: NDArray[np.bool_], scores: Array, estimator: Any = None
+) -> dict[str, Any]:
+    """Return what every command knows of its input and of the rows, and what an estimator chose."""
+    worst_first = np.argsort(-scores, kind="stable")
+    out: dict[str, Any] = {
+        "command": command,
+        "input": str(data.source),
+        "format": data.format,
+        "rows": len(data.X),
+        "columns": data.X.shape[1],
+        "passed": list(data.passed),
+        "missing": int(np.isnan(data.X).sum()),
+        "flagged": int(flags.sum()),
+        "flagged_rows": worst_first[flags[worst_first]].tolist(),
+    }
+    if estimator is not None:
+        out["kernel"] = str(estimator.kernel_) if hasattr(estimator, "kernel_") else None
+        out |= {name: _number(getattr(estimator, f"{name}_", None)) for name in CHOSEN}
+        out |= {"stop_reason": estimator.stop_reason_, "iterations": int(estimator.n_iter_)}
+    return out
+
+
+def changes(changed: NDArray[np.bool_], X: Array) -> dict[str, int]:
+    """Return how many values are new, and how many of them were missing."""
+    return {"changed": int(changed.sum()), "filled": int((changed & np.isnan(X)).sum())}
+
+
+def of_mend(facts: dict[str, Any], data: Dataset, estimator: Any) -> None:
+    """Say what was found, done and written."""
+    _say_input(facts, data)
+    say(estimator.summary())
+    _say_changes(facts)
+    for name, word in (("output", "Mended data"), ("report", "Report"), ("model", "Model")):
+        if name in facts:
+            click.echo(f"{word}: {plain(facts[name])}")
+
+
+def of_apply(facts: dict[str, Any], data: Dataset) -> None:
+    """Say what was done with one file."""
+    _say_input(facts, data)
+    say(f"{facts['flagged']} of {facts['rows']} rows do not fit the model.")
+    _say_changes(facts)
+    click.echo(f"Mended data: {plain(facts['output'])}")
+
+
+def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int) -> None:
+    """Show the worst rows."""
+    _say_input(facts, data)
+    share = 100 * facts["flagged"] / facts["rows"]
+    line = "" if facts["threshold"] is None else f": those that score above {facts['threshold']:.4g}"
+    say(f"{facts['flagged']} of {facts['rows']} rows flagged, {share:.1f} %{line}.")
+    count = min(rows, facts["rows"])
+    if count:
+        say("The highest scores, rows counted from 0:")
+        console().print(_worst(data, found, count))
+    if "scores" in facts:
+        click.echo(f"Scores: {plain(facts['scores'])}")
+
+
+def _worst(data: Dataset, found: Any, count: int) -> Table:
+    pictures = data.image_shape is not None
+    table = Table(expand=not pictures)
+    table.add_column("row", justify="right", no_wrap=True)
+    if data.row_labels is not None:
+        table.add_column("label", max_width=24, no_wrap=True, overflow="ellipsis")
+    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("flagged", no_wrap=True)
+    if not pictures:
+        table.add_column("values", ratio=1, no_wrap=True, overflow="ellipsis")  # what the others leave
+    for row in np.argsort(-found.scores, kind="stable")[:count]:
+        label = [] if data.row_labels is None else [Text(plain(data.row_labels[row]))]
+        values = [] if pictures else [Text(_values(data, row))]
+        flag = "yes" if found.flags[row] else ""
+        table.add_row(str(row), *label, f"{found.scores[row]:.2f}", flag, *values)
+    return table
+
+
+def _values(data: Dataset, row: Any) -> str:
+    """Return the beginning of a row, with names if there are any: what does not fit is cut off by the table."""
+    values = ["?" if np.isnan(value) else f"{value:.6g}" for value in data.X[row, :20]]
+    if data.columns is None:
+        return "  ".join(values)
+    return "  ".join(f"{plain(name)} {value}" for name, value in zip(data.columns, values, strict=False))
+
+
+def _say_input(facts: dict[str, Any], data: Dataset) -> None:
+    missing = f", {_count(facts['missing'], 'value')} missing" if facts["missing"] else ""
+    what = f"{facts['rows']} rows, {_count(facts['columns'], 'column')} of numbers"
+    if data.image_shape is not None:
+        what = f"{facts['rows']} images of {'x'.join(map(str, data.image_shape))}"
+    say(f"{Path(facts['input']).name}: {what}{missing}.")
+    if data.passed:
+        shown = ", ".join(data.passed[:8]) + (f" and {len(data.passed) - 8} more" if len(data.passed) > 8 else "")
+        say(f"Passed through untouched: {shown}.")
+    for note in getattr(data, "notes", ()):
+        say(note)
+
+
+def _say_changes(facts: dict[str, Any]) -> None:
+    filled = f", {facts['filled']} of them filled in" if facts["filled"] else ""
+    say(f"{_count(facts['changed'], 'value')} changed{filled}.")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def say(text: str) -> None:
+    """Print words, broken at the width of the terminal, or at 80 columns."""
+    for line in text.splitlines():
+        console().print(Text(plain(line)), highlight=False)
+
+
+def console() -> Console:
+    """Return where words go."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH)
+
+
+def _number(value: Any) -> Any:
+    """Return a value as JSON can say it."""
+    if value is None or isinstance(value, str):
+        return value
+    number = float(value)
+    return None if not np.isfinite(number) else int(number) if number == int(number) else number

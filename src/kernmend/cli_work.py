@@ -1,0 +1,269 @@
+"""What `kernmend mend`, `inspect` and `apply` do: options -> estimator -> data set, and words about it."""
+
+import csv
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from kernmend import cli_words, saving, sugar
+from kernmend._methods import METHODS
+from kernmend.cli_mend import plain
+from kernmend.io import Dataset, FileError, read, replacing
+from kernmend.tables import changed, settle
+
+NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
+
+
+class Refused(click.ClickException):
+    """Bad usage or input: one line, exit code 2."""
+
+    exit_code = 2
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+def run_mend(
+    source: Path, *, output: Path | None, report: Path | None, save_model: Path | None, method: str, **options: Any
+) -> None:
+    """Read, mend, write; after Ctrl-C what there is, if an output was named."""
+    with _session(options) as started:
+        target = _targets([source], output)[0]
+        _check_free([target, report, save_model], options["force"])
+        data = _read(source, options)
+        estimator = _estimator(method, data, options)
+        with _failing(estimator):
+            mended = sugar.fit(estimator, data)
+        interrupted = _interrupted(estimator)
+        if interrupted and output is None:
+            raise KeyboardInterrupt
+        facts = cli_words.facts("mend", data, mended.flags, mended.scores, estimator) | {"method": method}
+        facts |= cli_words.changes(mended.changed, data.X) | {"interrupted": interrupted}
+        with _writing():
+            facts["output"] = str(mended.write(target, force=options["force"]))
+            if report is not None:
+                facts["report"] = str(mended.report(report, force=options["force"]))
+            if save_model is not None:
+                facts["model"] = str(estimator.save(save_model, force=options["force"]))
+        facts["seconds"] = round(time.perf_counter() - started, 3)
+        _tell(options, facts, lambda: cli_words.of_mend(facts, data, estimator))
+        if interrupted:
+            click.echo(f"kernmend: interrupted: the best result so far is in {target}", err=True)
+            raise click.exceptions.Exit(130)
+
+
+def run_inspect(source: Path, *, rows: int, scores: Path | None, method: str, **options: Any) -> None:
+    """Read and score; write the scores if asked."""
+    with _session(options) as started:
+        _check_free([scores], options["force"])
+        data = _read(source, options)
+        estimator = _estimator(method, data, options)
+        with _failing(estimator):
+            found = sugar.score(estimator, data.X)
+        if _interrupted(estimator):
+            raise KeyboardInterrupt
+        facts = cli_words.facts("inspect", data, found.flags, found.scores) | {"method": method}
+        facts["threshold"] = found.threshold if np.isfinite(found.threshold) else None
+        if scores is not None:
+            with _writing():
+                _write_scores(scores, data, found)
+            facts["scores"] = str(scores)
+        facts["seconds"] = round(time.perf_counter() - started, 3)
+        _tell(options, facts, lambda: cli_words.of_inspect(facts, data, found, rows))
+
+
+def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, **options: Any) -> None:
+    """Mend one file after the other with a model from disk; those that are done stay when a later one fails."""
+    with _session(options) as started:
+        estimator = _load(model)
+        targets = _targets(sources, output)
+        _check_free(targets, options["force"], made=output)
+        for source, target in zip(sources, targets, strict=True):
+            data, order = _read_for_model(source, options, estimator)
+            with _failing(estimator):
+                X = data.X[:, order]
+                A = settle(estimator.transform(X)[:, np.argsort(order)], data)
+                flags, scores = estimator.predict(X) == -1, -estimator.score_samples(X)
+            facts = cli_words.facts("apply", data, flags, scores) | {"model": str(model)}
+            facts |= cli_words.changes(changed(A, data.X), data.X)
+            with _writing():
+                target.parent.mkdir(exist_ok=True)
+                facts["output"] = str(data.write(target, A, force=options["force"]))
+            now = time.perf_counter()
+            facts["seconds"], started = round(now - started, 3), now
+            _tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
+
+
+# --- reading and fitting ----------------------------------------------------------------------------------------------
+
+
+def _read(source: Path, options: dict[str, Any]) -> Dataset:
+    chosen = {name: options[name] for name in ("columns", "image_shape", "missing")}
+    try:
+        return read(source, **chosen)
+    except FileError as error:
+        _stop(str(error), 1 if any(words in str(error) for words in NOTHING) else 2)
+
+
+def _estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
+    if len(data.X) < 2:
+        _stop(f"{data.source} has one row: too few to tell what is normal", 1)
+    names = ("contamination", "error", "kernel", "gamma", "bounds", "max_iter")
+    params = {name: options[name] for name in names if options[name] is not None}
+    params["verbose"] = int(options["progress"])
+    if options["seed"] is not None and method in ("kernel", "search"):  # the others draw nothing
+        params["random_state"] = options["seed"]
+    try:
+        return sugar.make_estimator(method, params, data.bounds)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def _load(path: Path) -> Any:
+    try:
+        estimator = saving.load(path)
+    except saving.ModelError as error:
+        raise Refused(str(error)) from error
+    if not hasattr(estimator, "transform"):
+        name = next(name for name, value in METHODS.items() if value == type(estimator).__name__)
+        _stop(f"{path} is of the method {name}, which cannot mend new data: use another method", 1)
+    return estimator
+
+
+def _read_for_model(source: Path, options: dict[str, Any], estimator: Any) -> tuple[Dataset, list[int]]:
+    """Return the data, and the places of the model's columns in it: found by name where both have names."""
+    data, names = _read(source, options), getattr(estimator, "feature_names_in_", None)
+    if names is not None and data.columns is not None and options["columns"] is None and set(names) != {*data.columns}:
+        data = _read(source, options | {"columns": tuple(names)})  # the others are passed through
+    if data.X.shape[1] != estimator.n_features_in_:
+        has = (
+            f"{data.X.shape[1]} columns of numbers"
+            if data.image_shape is None
+            else f"images of {data.X.shape[1]} values"
+        )
+        raise Refused(f"{source} has {has}, the model {estimator.n_features_in_}")
+    if names is None or data.columns is None:
+        return data, list(range(data.X.shape[1]))
+    unknown = [name for name in data.columns if name not in names]
+    if unknown:
+        raise Refused(f"{source}: the model has no column {unknown[0]!r}")
+    return data, [data.columns.index(name) for name in names]
+
+
+@contextmanager
+def _failing(estimator: Any) -> Iterator[None]:
+    """Turn what an estimator refuses into one line: a parameter is bad usage, data that cannot be mended is not."""
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError, NotFittedError) as error:
+        text = str(error)
+        inner = getattr(estimator, "estimator", None) or estimator
+        usage = any(text.startswith((f"{name} must", f"{name}=")) for name in inner.get_params())
+        _stop(text, 2 if usage else 1)
+    except MemoryError:
+        _stop("not enough memory for so many rows: take fewer, or columns", 1)
+
+
+def _interrupted(estimator: Any) -> bool:
+    """Return whether Ctrl-C cut the fit short: the estimator says so, or it was pressed and went by in filling in."""
+    pressed = getattr(click.get_current_context().obj, "seen", False)
+    return bool(pressed) or getattr(estimator, "stop_reason_", "") == "interrupted"
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def mended_name(source: Path) -> Path:
+    """Return where the mended data go by default: beside the input, of which `file::name` names an array."""
+    if "::" in source.name and not source.exists():
+        source = Path(str(source).rpartition("::")[0])
+    return source.with_name(f"{source.stem}.mended{source.suffix}")
+
+
+def _targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
+    if output is None:
+        return [mended_name(source) for source in sources]
+    if len(sources) == 1 and (sources[0].is_dir() or not output.is_dir()):
+        return [output]
+    if output.exists() and not output.is_dir():
+        raise Refused(f"{output} is a file: with several inputs -o names a folder")
+    if not output.parent.is_dir():
+        raise Refused(f"there is no folder {output.parent} to make {output.name} in")
+    return [output / source.name for source in sources]
+
+
+def _check_free(targets: Sequence[Path | None], force: bool, made: Path | None = None) -> None:
+    """Refuse, before any work, to write over what is there, two things to one place, or to a folder that is not there.
+
+    `made` is the folder that will be made.
+    """
+    paths = [path for path in targets if path is not None]
+    for path in paths:
+        if not path.parent.is_dir() and path.parent != made:
+            raise Refused(f"there is no folder {path.parent} to write {path.name} to")
+        if path.exists() and not force:
+            raise Refused(f"{path} is there already: say --force to overwrite it")
+    places = [path.resolve() for path in paths]
+    for path, place in zip(paths, places, strict=True):
+        if places.count(place) > 1:
+            raise Refused(f"{path} would be written twice")
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except (FileError, ImportError) as error:
+        _stop(str(error), 1)
+    except OSError as error:
+        _stop(f"cannot write {error.filename or 'the result'}: {error.strerror or error}", 1)
+
+
+def _write_scores(path: Path, data: Dataset, found: sugar.Scored) -> None:
+    labels = data.row_labels
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["row", *(["label"] if labels else []), "score", "flagged"])
+        for row, (value, flag) in enumerate(zip(found.scores.tolist(), found.flags.tolist(), strict=True)):
+            out.writerow([row, *([labels[row]] if labels else []), repr(value), int(flag)])
+
+
+# --- around it --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _session(options: dict[str, Any]) -> Iterator[float]:
+    """Limit threads, decide on the progress bar, and show warnings as lines of their own."""
+    from threadpoolctl import threadpool_limits
+
+    started = time.perf_counter()
+    if options["progress"] is None:
+        options["progress"] = sys.stderr.isatty() and not options["quiet"]
+    with threadpool_limits(options["threads"]), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield started
+    if not options["quiet"]:
+        messages = dict.fromkeys(str(note.message) for note in caught if issubclass(note.category, UserWarning))
+        for message in messages:
+            if not message.startswith(("interrupted", "X does not have valid feature names")):
+                click.echo(f"kernmend: note: {plain(message)}", err=True)
+
+
+def _tell(options: dict[str, Any], facts: dict[str, Any], words: Any) -> None:
+    if options["as_json"]:
+        click.echo(json.dumps(facts, allow_nan=False))
+    elif not options["quiet"]:
+        words()
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    raise (Refused if code == 2 else click.ClickException)(message)

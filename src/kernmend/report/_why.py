@@ -1,0 +1,206 @@
+"""What was chosen and why, what the scores mean, and the Python lines that do the same again."""
+
+import inspect
+import platform
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+import kernmend
+from kernmend.estimators._kernel_recovery import MANY_FEATURES
+from kernmend.kernels import Kernel
+
+CALIBRATED = (
+    "calibrated: what mending takes off the flagged rows was planted on good rows that were held out, and this brought "
+    "them back best"
+)
+UNUSED = "nothing was flagged, so nothing was calibrated: the start value"
+SEARCHED = "searched: the best of the settings tried on good rows with planted errors"
+MEDIAN = "1 / (median squared distance of two rows)"
+RULES: dict[str, dict[str, str]] = {
+    "KernelRecovery": {
+        "gamma": MEDIAN,
+        "rho": "from the eigenvalues of the Gram matrix: the cut-off between surface and noise",
+        "lam": "from how strongly the rows pull on each other: typical rows stay",
+        "error": "the paper's error model, where all rows may move",
+    },
+    "OutlierPursuit": {"lam": "the largest value that keeps 15 % random rows from being taken for signal"},
+    "RobustPCA": {"lam": "1 / sqrt(max(rows, columns)), the choice of Candès, Li, Ma and Wright"},
+    "LowRankRepresentation": {"lam": "half the rule of OutlierPursuit, divided by the median length of the rows"},
+    "GraphRobustPCA": {
+        "lam": "by the number of rows and columns",
+        "gamma": "an entry that differs from its neighbours by a typical amount feels 0.3 lam",
+        "feature_gamma": "an entry that differs from its neighbours by a typical amount feels 0.3 lam",
+    },
+    "KernelPCADenoiser": {"gamma": MEDIAN},
+    "RobustKernelPCA": {
+        "gamma": "by the median squared distance of two rows, wider where entries are wrong",
+        "error": "single entries from 16 columns on, whole rows below",
+        "C": "a typical row pays a fixed share of what an error costs at most",
+        "sigma": "a share of the typical difference of two rows",
+    },
+}
+MOVED_SHARE = "the length of the row's error, as a share of a typical row's length"
+ROBUST_Z = "robust z: 0 is typical, 1 the spread of the better half of the rows"
+MEANINGS = {
+    "OutlierPursuit": MOVED_SHARE,
+    "RobustPCA": MOVED_SHARE,
+    "LowRankRepresentation": MOVED_SHARE,
+    "GraphRobustPCA": MOVED_SHARE,
+    "KernelPCADenoiser": f"the distance from the components, as a {ROBUST_Z}",
+    "RobustKernelPCA": f"how far the row was moved, as a {ROBUST_Z}",
+}
+
+
+def score_meaning(est: Any) -> str:
+    """Return what a score is, in words."""
+    if getattr(est, "repair", "flagged") == "all":
+        return "how far the row was moved in the kernel space, as a share of a row's length there"
+    return MEANINGS.get(_kind(est), f"how badly the row fits the others, as a {ROBUST_Z}")
+
+
+def parameter_facts(est: Any) -> list[dict[str, str]]:
+    """Return each parameter that matters: its name, what was given, what was used, and why."""
+    inner = getattr(est, "estimator", None) or (kernmend.KernelRecovery() if _is_search(est) else est)
+    given = inner.get_params(deep=False)
+    facts = [
+        _fact(name, given[name], getattr(est, f"{name}_"), _reason(est, name, given[name]))
+        for name in ("kernel", "gamma", "lam", "rho", "error", "C", "sigma", "feature_gamma")
+        if hasattr(est, f"{name}_") and name in given
+    ]
+    facts.append(_fact("rank", None, est.rank_, "dimensions that the mended data has, above the cut-off"))
+    facts.append(_fact("threshold", None, est.threshold_, _threshold_reason(est, given)))
+    named = {fact["name"] for fact in facts}
+    facts += [
+        _fact(name, value, value, "given")
+        for name, value in given.items()
+        if name not in named and _changed(inner, name)
+    ]
+    return facts
+
+
+def _kind(est: Any) -> str:
+    """Return the name of the estimator, of ours where it is a subclass of one."""
+    return next((base.__name__ for base in type(est).__mro__ if base.__name__ in RULES), type(est).__name__)
+
+
+def _is_search(est: Any) -> bool:
+    return hasattr(est, "best_estimator_")
+
+
+def _fact(name: str, given: Any, used: Any, why: str) -> dict[str, str]:
+    return {"name": name, "given": "" if given is None else _text(given), "used": _text(used), "why": why}
+
+
+def _reason(est: Any, name: str, given: Any) -> str:
+    if not isinstance(given, str) or given != "auto":
+        return "given, or the default" if isinstance(given, str) else "given"
+    if not (_is_search(est) or getattr(est, "repair", "all") == "flagged"):
+        return RULES.get(_kind(est), {}).get(name, "by rule")
+    if name == "error" and est.n_features_in_ < MANY_FEATURES:
+        return f"whole rows: below {MANY_FEATURES} columns too little of a row is left to find its wrong entries"
+    if not est.outliers_.any():
+        return UNUSED
+    return SEARCHED if _is_search(est) else CALIBRATED
+
+
+def _threshold_reason(est: Any, given: dict[str, Any]) -> str:
+    share = given.get("contamination", "auto")
+    if not isinstance(share, str):
+        return f"the share that was given: {100 * float(share):g} % of the rows"
+    if not np.isfinite(est.threshold_):
+        return "no group of rows stands apart from the others, so none is flagged"
+    if hasattr(est, "separation_") and getattr(est, "repair", "flagged") != "all":
+        return "the line between the two groups that the scores form"
+    if hasattr(est, "repair"):
+        return "a row that moved by more than 1 % of a row's length counts as corrupted"
+    return "far above the scores of the better half of the rows, and at least 1 % of a typical row"
+
+
+def _text(value: Any) -> str:
+    """Return a value as a person writes it; arrays by their shape only."""
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    if isinstance(value, Kernel):
+        return kernel_words(value)
+    if isinstance(value, float | np.floating):
+        return f"{value:.6g}"
+    text = str(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+def kernel_words(kernel: Kernel) -> str:
+    """Return a kernel with its numbers in a few digits; as Python writes it where its fields are not known.
+
+    >>> from kernmend.kernels import RBF
+    >>> kernel_words(RBF(1 / 3))
+    'RBF(gamma=0.3333)'
+    """
+    if not is_dataclass(kernel):
+        return repr(kernel)
+    values = ((field.name, getattr(kernel, field.name)) for field in fields(kernel))
+    words = ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}" for name, value in values
+    )
+    return f"{type(kernel).__name__}({words})"
+
+
+def _changed(est: Any, name: str) -> bool:
+    """Whether a parameter is not at its default."""
+    default = inspect.signature(type(est).__init__).parameters[name].default
+    value = getattr(est, name)
+    return bool(type(value) is not type(default) or isinstance(value, np.ndarray) or value != default)
+
+
+def python_lines(est: Any, image_shape: Any) -> str:
+    """Return a program that does the same to an array X."""
+    name, imports, inner = type(est).__name__, {"kernmend": {type(est).__name__}}, ""
+    chosen = _arguments(est, imports)
+    if _is_search(est) and est.estimator is not None:
+        imports["kernmend"].add("KernelRecovery")
+        inner = f"estimator=KernelRecovery({', '.join(_arguments(est.estimator, imports))})"
+        chosen = [inner, *[text for text in chosen if not text.startswith("estimator=")]]
+    lines = [f"from {home} import {', '.join(sorted(names))}" for home, names in sorted(imports.items())]
+    shape = f", image_shape={tuple(image_shape)}" if image_shape is not None else ""
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"est = {name}({', '.join(chosen)})",
+            "A = est.fit_transform(X)  # mended",
+            "est.outliers_  # flagged rows",
+            "est.outlier_scores_",
+            f'est.report("report.html"{shape})',
+        ]
+    )
+
+
+def _arguments(est: Any, imports: dict[str, set[str]]) -> list[str]:
+    """Return the parameters that are not at their defaults as Python; what has no short form by its name."""
+    out = []
+    for name, value in est.get_params(deep=False).items():
+        if name == "verbose" or not _changed(est, name):
+            continue
+        if isinstance(value, Kernel):
+            home = type(value).__module__
+            imports.setdefault(home, set()).add(type(value).__name__)
+        simple = (
+            isinstance(value, Kernel | str | int | float | bool | tuple | list | type(None)) and len(repr(value)) < 80
+        )
+        out.append(f"{name}={value!r}" if simple else f"{name}={name}")
+    return out
+
+
+def version_facts() -> dict[str, str]:
+    """Return what was running."""
+    import scipy
+    import sklearn
+
+    return {
+        "kernmend": kernmend.__version__,
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "SciPy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }

@@ -1,0 +1,101 @@
+"""`report_data`: everything that a report shows, as lists, numbers and text."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from kernmend.estimators._summary import summary
+from kernmend.estimators._validation import check_count
+from kernmend.report import _rows
+from kernmend.report._given import Given, rounded, worst_first
+from kernmend.report._map import POINTS, map_facts
+from kernmend.report._scores import KEPT, score_facts
+from kernmend.report._why import parameter_facts, python_lines, score_meaning, version_facts
+
+OBJECTIVE_POINTS = 500
+STOPPED = {
+    "converged": "converged",
+    "max_iter": "stopped at max_iter, not converged: the result may still improve",
+    "stalled": "stopped where no step lowers the objective any more",
+    "interrupted": "interrupted: this is what was found until then",
+}
+
+
+def report_data(
+    est: Any, *, columns: Any = None, row_labels: Any = None, image_shape: Any = None, max_rows: int = 200
+) -> dict[str, Any]:
+    """Return the facts of a fitted estimator; parameters as in `Recovery.report_data`."""
+    check_count("max_rows", max_rows)
+    given = Given(est, columns, row_labels)
+    image_shape = _rows.check_image_shape(image_shape, given.shape[1])
+    view = _rows.choose_view(given.columns, given.shape[1], image_shape)
+    scores = score_facts(est, given, score_meaning(est))
+    # The flagged rows, then those just below the threshold: a threshold that is moved on the page finds them.
+    order = np.concatenate([scores["flagged"], worst_first(est.outlier_scores_, np.flatnonzero(~est.outliers_))])
+    order = order.astype(np.intp)
+    rows = _rows.row_facts(given, order, max_rows, view, image_shape, _bounds(est))
+    flagged = int(est.outliers_.sum())
+    first = order[: max(flagged, len(rows["shown"]))]
+    facts = {
+        "format": 1,
+        "method": type(est).__name__,
+        "about": inspect.getdoc(type(est)).splitlines()[0],  # type: ignore[union-attr]
+        "n_rows": given.shape[0],
+        "n_columns": given.shape[1],
+        "n_flagged": flagged,
+        "n_changed": given.n_changed,
+        "n_missing": given.n_missing,
+        "words": summary(est).splitlines(),
+        "stop": {"reason": est.stop_reason_, "words": STOPPED[est.stop_reason_], "n_iter": int(est.n_iter_)},
+        "scores": scores,
+        "rows": rows,
+        "map": map_facts(est, given, first),
+        "objective": _objective(est),
+        "parameters": parameter_facts(est),
+        "python": python_lines(est, image_shape),
+        "versions": version_facts(),
+    }
+    return facts | {"left_out": _left_out(facts)}
+
+
+def _bounds(est: Any) -> list[float] | None:
+    """Return the one range of all values, where it was given: then pictures are drawn in it."""
+    bounds = getattr(getattr(est, "best_estimator_", est), "bounds", None)
+    if bounds is None or isinstance(bounds, str):
+        return None
+    low, high = (np.asarray(side, dtype=np.float64) for side in bounds)
+    return [float(low), float(high)] if low.ndim == high.ndim == 0 and np.isfinite(high - low) and high > low else None
+
+
+def _objective(est: Any) -> dict[str, Any]:
+    values = np.asarray(est.objective_, dtype=np.float64)
+    kept = np.unique(np.linspace(0, values.size - 1, min(values.size, OBJECTIVE_POINTS)).astype(np.intp))
+    return {"iterations": kept.tolist(), "values": rounded(values[kept], 9)}
+
+
+def _left_out(facts: dict[str, Any]) -> list[str]:
+    """Return what is in the data but not in the facts, in words."""
+    n_rows, rows = facts["n_rows"], facts["rows"]
+    out = []
+    if facts["n_flagged"] > len(rows["shown"]):
+        out.append(
+            f"The worst {len(rows['shown']):,} of {facts['n_flagged']:,} flagged rows are shown before and after."
+        )
+    if len(facts["map"]["rows"]) < n_rows:
+        out.append(f"The map shows {POINTS:,} of {n_rows:,} rows: flagged ones first, then a sample of the others.")
+    if len(facts["scores"]["rows"]) < n_rows:
+        out.append(
+            f"Of {n_rows:,} scores the worst {KEPT // 2:,} are here, and as many of the others as a sample; the "
+            "histogram counts all."
+        )
+    if rows["view"] == _rows.TABLE and len(rows["columns"]) < facts["n_columns"]:
+        out.append(f"The table shows the {len(rows['columns'])} of {facts['n_columns']:,} columns that changed most.")
+    if rows["view"] == _rows.CURVES and len(rows["positions"]) < facts["n_columns"]:
+        out.append(
+            f"Curves show {len(rows['positions'])} of {facts['n_columns']:,} columns: of neighbours the one that "
+            "changed most."
+        )
+    if rows["view"] == _rows.PICTURES and np.prod(rows["image_shape"]) < facts["n_columns"]:
+        out.append("Pictures are shown smaller than they are.")
+    return out

@@ -1,0 +1,180 @@
+"""`kernmend.mend`: arrays, DataFrames and files mended in one call."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend import estimators
+from kernmend._methods import METHODS
+from kernmend._typing import Array
+from kernmend.estimators import _flagged
+from kernmend.estimators._parameters import check_parameters
+from kernmend.io import Dataset, read
+from kernmend.tables import Table, as_table, changed, settle
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What `mend` found and did.
+
+    Attributes
+    ----------
+    data : array or DataFrame
+        The mended data, of the type of the input; for a file, the matrix of its numbers.
+    flags : ndarray of bool, shape (n_samples,)
+        The rows that count as corrupted.
+    scores : ndarray of shape (n_samples,)
+        How wrong each row looks; higher is worse.
+    estimator : Recovery
+        The fitted estimator, with everything else: `save`, `transform` for new rows, `report_data`.
+    """
+
+    data: Any
+    flags: NDArray[np.bool_]
+    scores: Array
+    estimator: Any
+    _source: Any = field(repr=False)
+    _settled: Array = field(repr=False)
+
+    def summary(self) -> str:
+        """Return in plain words what was found and what was chosen."""
+        out = str(self.estimator.summary())
+        passed = self._source.passed
+        return f"{out}\nPassed through, not numbers: {', '.join(passed)}." if passed else out
+
+    def report(self, path: Any, *, title: str | None = None, force: bool = False) -> Path:
+        """Write one HTML page that shows what was found and what was done; return its path."""
+        source = self._source
+        facts = {name: getattr(source, name) for name in ("columns", "row_labels", "image_shape")}
+        if title is None and isinstance(source, Dataset):
+            title = source.source.name
+        return Path(self.estimator.report(path, title=title, force=force, **facts))
+
+    def write(self, path: Any, *, force: bool = False) -> Path:
+        """Write the mended data in the format and layout of the file that it came from; return the path."""
+        if not isinstance(self._source, Dataset):
+            raise ValueError("the data did not come from a file: write .data by what made it (to_csv, np.save, ...)")
+        self._source.write(Path(path), self._settled, force=force)
+        return Path(path)
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """Which entries of the numbers are not what they were, filled in ones among them."""
+        return changed(self._settled, self._source.X)
+
+
+def mend(
+    X: Any,
+    *,
+    method: str = "kernel",
+    columns: Sequence[str] | None = None,
+    image_shape: tuple[int, ...] | None = None,
+    missing: Sequence[str] = (),
+    **params: Any,
+) -> Mended:
+    """Find what is wrong in a data set and mend it.
+
+    Parameters
+    ----------
+    X : array-like, pandas or polars DataFrame, or path
+        Rows are samples; NaN is missing and filled in. Columns of a DataFrame or a file that are not numbers are passed
+        through. A path is of any file that `kernmend mend` reads.
+    method : str, default="kernel"
+        "kernel" (`KernelRecovery`), "search" (`RecoverySearch`), "robust-pca", "outlier-pursuit", "low-rank"
+        (`LowRankRepresentation`), "graph" (`GraphRobustPCA`), "kernel-pca" (`KernelPCADenoiser`) or
+        "robust-kernel-pca".
+    columns : sequence of str, optional
+        The columns of a DataFrame or a file to look at; all others are passed through.
+    image_shape : (height, width) or (height, width, 3), optional
+        If the rows are flattened images: the report shows them as pictures.
+    missing : sequence of str, optional
+        Texts of a file that mean a missing value, besides empty cells and the usual ones.
+    **params
+        Parameters of the estimator, such as `contamination=0.1` or `error="entries"`.
+
+    Returns
+    -------
+    Mended
+        With `data` of the type of `X`, `flags`, `scores`, `estimator`, `summary()`, `report(path)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernmend
+    >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 200)
+    >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> X[[7, 80]] = [[0.4, 0.4], [2.0, 1.0]]
+    >>> mended = kernmend.mend(X)
+    >>> np.flatnonzero(mended.flags)
+    array([ 7, 80])
+    >>> bool(abs(np.linalg.norm(mended.data, axis=1) - 1).max() < 0.05)
+    True
+    """
+    source: Any
+    if isinstance(X, (str, os.PathLike)):
+        source = read(Path(X), columns=columns, image_shape=image_shape, missing=missing)
+    else:
+        source = as_table(X, columns, image_shape)
+    return fit(make_estimator(method, params, source.bounds), source)
+
+
+def make_estimator(method: str, params: dict[str, Any], bounds: Any = None) -> Any:
+    """Return the estimator of a method; ValueError that names a parameter it does not have.
+
+    `bounds` are the natural range of the data, taken where the method can and no others are given.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
+    cls = getattr(estimators, METHODS[method])
+    known = set(cls().get_params())
+    inner: dict[str, Any] = {}
+    if method == "search":  # has the parameters of the search, and within it those of `KernelRecovery`
+        inside = set(estimators.KernelRecovery().get_params())
+        inner = {name: params[name] for name in params.keys() & (inside - known)}
+        known |= inside
+    unknown = sorted(params.keys() - known)
+    if unknown:
+        has = ", ".join(sorted(name for name in known if "__" not in name))
+        raise ValueError(f"method {method!r} has no parameter {unknown[0]!r}; it has {has}")
+    own = {name: value for name, value in params.items() if name not in inner}
+    if bounds is not None and "bounds" in known and params.get("bounds") is None:
+        (inner if method == "search" else own)["bounds"] = bounds
+    if method == "search":
+        own["estimator"] = estimators.KernelRecovery(**inner)
+    return cls(**own)
+
+
+def fit(estimator: Any, source: Table | Dataset) -> Mended:
+    """Fit the estimator to what was read, and return the result in its shape."""
+    estimator.fit(source.X)
+    if source.columns is not None:  # so that a saved model knows them; without pandas
+        estimator.feature_names_in_ = np.array(source.columns, dtype=object)
+    settled = settle(estimator.recovered_, source)
+    data = source.restore(settled) if isinstance(source, Table) else settled
+    return Mended(data, estimator.outliers_, estimator.outlier_scores_, estimator, source, settled)
+
+
+class Scored(NamedTuple):
+    """How wrong each row looks, which are flagged, and where the line is."""
+
+    scores: Array
+    flags: NDArray[np.bool_]
+    threshold: float
+
+
+def score(estimator: Any, X: Array) -> Scored:
+    """Return what a fit would score and flag. Where rows are scored before they are mended, none is mended."""
+    inner = estimator.estimator if isinstance(estimator, estimators.RecoverySearch) else estimator
+    if isinstance(inner, estimators.KernelRecovery) and inner.repair == "flagged":
+        check_parameters(inner)
+        filled = inner._complete(inner._validate(X, reset=True, ensure_min_samples=2).astype(np.float64, copy=False))
+        share = None if isinstance(inner.contamination, str) else float(inner.contamination)
+        found = _flagged.find_flags(filled, share, seed=inner._seed())
+        return Scored(found.z, found.outliers, found.threshold)
+    estimator.fit(X)
+    return Scored(estimator.outlier_scores_, estimator.outliers_, estimator.threshold_)

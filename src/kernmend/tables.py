@@ -1,0 +1,185 @@
+"""Arrays and DataFrames as a matrix of floats, and back: same type and columns, untouched values as they were.
+
+Columns that are not numbers are passed through. Where nothing was changed the original value is kept, not its float:
+an integer above 2^53 survives.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+
+
+@dataclass(frozen=True)
+class Table:
+    """What mending needs to know of its input. `restore` gives the mended matrix back in the shape of the input."""
+
+    X: Array
+    restore: Callable[[Array], Any]
+    columns: tuple[str, ...] | None = None
+    row_labels: tuple[str, ...] | None = None
+    image_shape: tuple[int, ...] | None = None
+    bounds: tuple[float, float] | None = None
+    integer: NDArray[np.bool_] | None = None
+    passed: tuple[str, ...] = ()
+
+
+def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[int, ...] | None = None) -> Table:
+    """Return a pandas or polars DataFrame, or an array, as a table; `columns` are those of a DataFrame to look at."""
+    table = _as_table(X, columns)
+    if image_shape is None:
+        return table
+    if np.shape(table.X)[1:] != (math.prod(image_shape),):
+        shape = "x".join(map(str, image_shape))
+        raise ValueError(f"an image of {shape} has {math.prod(image_shape)} values, X is {np.shape(table.X)}")
+    return replace(table, image_shape=tuple(image_shape))
+
+
+def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
+    module = type(X).__module__.partition(".")[0]
+    if module == "pandas" and hasattr(X, "iloc") and X.ndim == 2:
+        return _of_pandas(X, columns)
+    if module == "polars" and hasattr(X, "get_columns"):
+        return _of_polars(X, columns)
+    if columns is not None:
+        raise ValueError("columns are chosen by name: X must be a DataFrame or a file")
+    return _of_array(np.asarray(X) if isinstance(X, (list, tuple)) or hasattr(X, "__array__") else X)
+
+
+def settle(A: Array, table: Any) -> Array:
+    """Return what was mended as it can be given back: integers rounded, changed values within the natural range."""
+    out = A
+    if table.integer is not None and table.integer.any():
+        out = np.where(table.integer, np.round(A), A).astype(A.dtype, copy=False)
+    if table.bounds is not None:
+        out = np.clip(out, *table.bounds)
+    return np.where(A == table.X, A, out)
+
+
+def changed(A: Array, X: Array) -> NDArray[np.bool_]:
+    """Return which entries differ; a missing one that stays missing does not."""
+    out: NDArray[np.bool_] = (A != X) & ~(np.isnan(A) & np.isnan(X))
+    return out
+
+
+def _of_array(X: Any) -> Table:
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbO":
+        return Table(X, lambda A: A)  # the estimator says what is wrong with it
+    if X.dtype.kind in "bO":
+        return Table(X.astype(np.float64), lambda A: A)
+    if X.dtype.kind == "f":
+        values = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        return Table(values, lambda A: A.astype(X.dtype, copy=False))
+    limits = _limits(X.dtype)
+
+    def restore(A: Array) -> Any:
+        out = X.copy()
+        where = changed(A, values)
+        out[where] = _integers(A[where], limits)
+        return out
+
+    values = X.astype(np.float64)
+    return Table(values, restore, integer=np.ones(X.shape[1], dtype=bool))
+
+
+def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
+    import pandas as pd
+
+    names = [str(name) for name in X.columns]
+    is_float, is_integer = pd.api.types.is_float_dtype, pd.api.types.is_integer_dtype  # neither bool nor complex
+    chosen = _choose(names, [is_float(dtype) or is_integer(dtype) for dtype in X.dtypes], columns)
+    parts = [X.iloc[:, j] for j in chosen]
+    values = _matrix(
+        [part.to_numpy(dtype=np.float64, na_value=np.nan) for part in parts],
+        single=all(dtype == np.float32 for dtype in X.dtypes.iloc[chosen]),
+    )
+
+    def restore(A: Array) -> Any:
+        out = X.copy()
+        for j, part, new, old in zip(chosen, parts, A.T, values.T, strict=True):
+            if (where := changed(new, old)).any():
+                out.isetitem(j, pd.Series(_merged(part, new, where), index=X.index, dtype=part.dtype))
+        return out
+
+    integer = np.array([is_integer(part.dtype) for part in parts])
+    plain = isinstance(X.index, pd.RangeIndex)
+    labels = None if plain else tuple(map(str, X.index))
+    return Table(values, restore, _names(names, chosen), labels, integer=integer, passed=_others(names, chosen))
+
+
+def _of_polars(X: Any, columns: Sequence[str] | None) -> Table:
+    import polars as pl
+
+    names = list(X.columns)
+    chosen = _choose(names, [dtype.is_float() or dtype.is_integer() for dtype in X.dtypes], columns)
+    parts = [X.to_series(j) for j in chosen]
+    values = _matrix(
+        [part.cast(pl.Float64).to_numpy() for part in parts], single=all(part.dtype == pl.Float32 for part in parts)
+    )
+
+    def restore(A: Array) -> Any:
+        new = [
+            pl.Series(part.name, _merged(part, column, changed(column, old)), dtype=part.dtype)
+            for part, column, old in zip(parts, A.T, values.T, strict=True)
+        ]
+        return X.with_columns(new)
+
+    integer = np.array([part.dtype.is_integer() for part in parts])
+    return Table(values, restore, _names(names, chosen), integer=integer, passed=_others(names, chosen))
+
+
+def _merged(part: Any, new: Array, where: NDArray[np.bool_]) -> list[Any]:
+    """Return the values of a column, those that changed replaced."""
+    out: list[Any] = part.to_list()
+    values = new[where].tolist()
+    limits = _limits(part.dtype)
+    if limits is not None:
+        values = _integers(new[where], limits)
+    for place, value in zip(np.flatnonzero(where), values, strict=True):
+        out[place] = value
+    return out
+
+
+def _limits(dtype: Any) -> tuple[int, int] | None:
+    """Return the range of an integer dtype of NumPy, pandas ("Int64") or polars; None for floats."""
+    try:
+        info = np.iinfo(str(dtype).lower().partition("[")[0])
+    except (TypeError, ValueError):
+        return None
+    return int(info.min), int(info.max)
+
+
+def _integers(values: Array, limits: tuple[int, int] | None) -> list[int]:
+    low, high = limits or (-(2**63), 2**63 - 1)
+    return [min(max(round(value), low), high) for value in values.tolist()]
+
+
+def _matrix(parts: list[Array], *, single: bool) -> Array:
+    if not parts:
+        raise ValueError("there is no column of numbers to mend")
+    return np.column_stack(parts).astype(np.float32 if single else np.float64, copy=False)
+
+
+def _choose(names: list[str], number: list[bool], wanted: Sequence[str] | None) -> list[int]:
+    """Return the places of the columns to look at: all numbers, or those asked for."""
+    if wanted is None:
+        return [j for j, is_number in enumerate(number) if is_number]
+    for name in wanted:
+        if name not in names:
+            raise ValueError(f"there is no column {name!r}")
+        if not number[names.index(name)]:
+            raise ValueError(f"column {name!r} does not hold numbers")
+    return [j for j, name in enumerate(names) if name in wanted]
+
+
+def _names(names: list[str], chosen: list[int]) -> tuple[str, ...]:
+    return tuple(names[j] for j in chosen)
+
+
+def _others(names: list[str], chosen: list[int]) -> tuple[str, ...]:
+    return tuple(name for j, name in enumerate(names) if j not in set(chosen))

@@ -1,0 +1,520 @@
+"""`kernmend mend`, `inspect` and `apply`, run as a user runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kernmend as library
+from kernmend.cli import _run
+from kernmend.estimators import KernelRecovery, RobustPCA
+from kernmend.sugar import score
+
+N = 200
+WRONG = [7, 80]
+
+
+def frame(n=N):
+    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, n)
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    X[WRONG] = [[0.4, 0.4], [1.7, 1.0]]
+    return pd.DataFrame({"name": [f"point {i}" for i in range(n)], "x": X[:, 0], "y": X[:, 1]})
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "circle.csv"
+    frame().to_csv(path, index=False)
+    return path
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+class Never:
+    """Ctrl-C is not pressed."""
+
+    seen = False
+
+
+@pytest.fixture
+def kernmend(monkeypatch, capfd):
+    """Run the command line in this process, to the exit code and all."""
+
+    def run(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["kernmend", *map(str, arguments)])
+        capfd.readouterr()
+        done = _run(Never())
+        out = capfd.readouterr()
+        assert done == code, out.err
+        assert "Traceback" not in out.err
+        return subprocess.CompletedProcess(arguments, done, out.out, out.err)
+
+    return run
+
+
+def narrow(text):
+    """Lines of words and tables fit a terminal of 80 columns; paths may be longer."""
+    return all(len(line) <= 80 for line in text.splitlines() if "/" not in line)
+
+
+# --- mend -------------------------------------------------------------------------------------------------------------
+
+
+def test_mend_writes_beside_the_input_and_says_so(kernmend, table, tmp_path):
+    before = table.read_bytes()
+    done = kernmend("mend", table)
+    assert table.read_bytes() == before
+    assert names(tmp_path) == ["circle.csv", "circle.mended.csv"]
+    old, new = before.decode().splitlines(), (tmp_path / "circle.mended.csv").read_text().splitlines()
+    assert [i - 1 for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b] == WRONG
+    out = pd.read_csv(tmp_path / "circle.mended.csv")
+    np.testing.assert_allclose(np.hypot(out["x"], out["y"]), 1.0, atol=0.05)
+    for words in ("200 rows, 2 columns", "Passed through untouched: name", "2 of 200 rows flagged", "4 values changed"):
+        assert words in done.stdout
+    assert f"Mended data: {tmp_path / 'circle.mended.csv'}" in done.stdout
+    assert narrow(done.stdout)
+    assert done.stderr == ""
+
+
+def test_mend_as_json(kernmend, table, tmp_path):
+    target, model = tmp_path / "out.csv", tmp_path / "model.kernmend"
+    done = kernmend("mend", table, "-o", target, "--json", "--save-model", model, "--threads", 1, "--seed", 3)
+    facts = json.loads(done.stdout)
+    assert len(done.stdout.splitlines()) == 1
+    assert (facts["rows"], facts["columns"], facts["flagged"], facts["passed"]) == (N, 2, 2, ["name"])
+    assert sorted(facts["flagged_rows"]) == WRONG
+    assert (facts["output"], facts["model"], facts["method"]) == (str(target), str(model), "kernel")
+    assert facts["seconds"] > 0
+    assert facts["stop_reason"] == "converged"
+    est = library.load(model)
+    assert (facts["gamma"], facts["error"], est.random_state) == (est.gamma_, est.error_, 3)
+    assert est.feature_names_in_.tolist() == ["x", "y"]
+
+
+def test_the_report(kernmend, table, tmp_path):
+    page = tmp_path / "page.html"
+    done = kernmend("mend", table, "--report", page)
+    assert f"Report: {page}" in done.stdout
+    text = page.read_text()
+    assert "<html" in text
+    assert "circle.csv" in text
+    facts = json.loads(kernmend("mend", table, "--report", page, "--json", "--force").stdout)
+    assert facts["report"] == str(page)
+
+
+def test_images(kernmend, tmp_path):
+    rng = np.random.default_rng(0)
+    shift = rng.uniform(0, 2 * np.pi, 60)[:, None, None]
+    place = np.arange(6)
+    images = 127 + 120 * np.cos(shift + place[:, None] + 0.5 * place)
+    images[4] = rng.uniform(0, 255, (6, 6))
+    np.save(tmp_path / "images.npy", images.round().astype(np.uint8).reshape(60, 36))
+    done = kernmend("mend", tmp_path / "images.npy", "--image-shape", "6x6", "--contamination", "0.02")
+    assert "60 images of 6x6" in done.stdout
+    out = np.load(tmp_path / "images.mended.npy")
+    assert out.dtype == np.uint8
+    assert kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x5", code=2).stderr
+    assert (
+        "values" not in kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x6").stdout.split("flagged")[2]
+    )
+
+
+def test_quiet_and_progress(kernmend, table):
+    done = kernmend("mend", table, "-q")
+    assert (done.stdout, done.stderr) == ("", "")
+    done = kernmend("mend", table, "--force", "--progress", "--json")
+    assert "calibrating" in done.stderr
+    assert json.loads(done.stdout)["flagged"] == 2
+
+
+def test_options_reach_the_estimator(kernmend, table, tmp_path):
+    options = "--method kernel --error rows --kernel rbf --gamma 2 --bounds=-0.5,0.5 --contamination 0.05 --max-iter 50"
+    facts = json.loads(kernmend("mend", table, "--json", *options.split()).stdout)
+    assert (facts["error"], facts["gamma"], facts["flagged"]) == ("rows", 2, 10)
+    out, old = (pd.read_csv(path)[["x", "y"]].to_numpy() for path in (facts["output"], table))
+    assert np.abs(out[out != old]).max() <= 0.5
+    facts = json.loads(kernmend("mend", table, "--json", "--columns", "x", "--force").stdout)
+    assert (facts["columns"], facts["passed"]) == (1, ["name", "y"])
+
+
+def test_another_method_and_missing_values(kernmend, tmp_path):
+    data = frame().drop(columns="name").round(3)
+    data.loc[20, "x"] = -999
+    data.loc[30, "y"] = np.nan
+    path = tmp_path / "holes.csv"
+    data.to_csv(path, index=False)
+    facts = json.loads(kernmend("mend", path, "--missing", "-999", "--missing", "n/k", "--json").stdout)
+    assert (facts["missing"], facts["filled"]) == (2, 2)
+    assert abs(pd.read_csv(facts["output"]).loc[20, "x"]) < 2
+    facts = json.loads(kernmend("mend", path, "--method", "robust-pca", "--json", "--force").stdout)
+    assert facts["method"] == "robust-pca"
+
+
+def test_a_note_for_what_did_not_converge(kernmend, table):
+    done = kernmend("mend", table, "--max-iter", 1)
+    assert done.stderr.startswith("kernmend: note: not converged after max_iter=1")
+    assert len(done.stderr.splitlines()) == 1
+
+
+# --- inspect ----------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_the_worst_rows_and_changes_nothing(kernmend, table, tmp_path):
+    done = kernmend("inspect", table, "--rows", 3)
+    assert names(tmp_path) == ["circle.csv"]
+    assert "2 of 200 rows flagged, 1.0 %" in done.stdout
+    rows = [line.split("│")[1].strip() for line in done.stdout.splitlines() if line.startswith("│")]
+    assert sorted(map(int, rows[:2])) == WRONG
+    assert len(rows) == 3
+    assert "x 0.4  y 0.4" in done.stdout
+    assert narrow(done.stdout)
+
+
+def test_a_wide_table_is_cut_off_at_the_right(kernmend, tmp_path):
+    data = frame().set_index("name")
+    wide = pd.concat([data] + [data.add_suffix(f" of copy {k}") for k in range(10)], axis=1)
+    wide.index = [f"a rather long name for row {i} of this table" for i in range(N)]
+    wide.to_csv(tmp_path / "wide.csv")
+    done = kernmend("inspect", tmp_path / "wide.csv", "--rows", 2)
+    assert narrow(done.stdout)
+    for words in (" row ", " score ", " flagged ", " yes "):
+        assert words in done.stdout
+
+
+def test_inspect_for_scripts(kernmend, table, tmp_path):
+    scores = tmp_path / "scores.csv"
+    facts = json.loads(kernmend("inspect", table, "--json", "--scores", scores).stdout)
+    assert (facts["rows"], facts["flagged"], facts["scores"]) == (N, 2, str(scores))
+    found = pd.read_csv(scores)
+    assert len(found) == N
+    est = KernelRecovery().fit(frame()[["x", "y"]].to_numpy())
+    np.testing.assert_array_equal(found["score"], est.outlier_scores_)
+    np.testing.assert_array_equal(found["flagged"].astype(bool), est.outliers_)
+    assert facts["threshold"] == est.threshold_
+    assert "--force" in kernmend("inspect", table, "--scores", scores, code=2).stderr
+
+
+def test_inspecting_mends_nothing(monkeypatch):
+    X = frame()[["x", "y"]].to_numpy(copy=True)
+    X[30, 0] = np.nan
+    fitted = KernelRecovery(contamination=0.1, random_state=4).fit(X)
+    linear = RobustPCA().fit(X)
+    monkeypatch.setattr("kernmend.mending.Mender.mend_with_history", None)
+    found = score(KernelRecovery(contamination=0.1, random_state=4), X)
+    np.testing.assert_array_equal(found.scores, fitted.outlier_scores_)
+    np.testing.assert_array_equal(found.flags, fitted.outliers_)
+    assert found.threshold == fitted.threshold_
+    np.testing.assert_array_equal(score(RobustPCA(), X).scores, linear.outlier_scores_)
+
+
+# --- apply ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    est = KernelRecovery().fit(frame()[["x", "y"]])
+    return est.save(folder / "circle.kernmend")
+
+
+def test_apply_mends_new_data(kernmend, model, table, tmp_path):
+    new = frame().iloc[:30].copy()
+    new.loc[3, ["x", "y"]] = [0.2, 0.1]
+    new.loc[5, "x"] = np.nan
+    new["more"] = 1.0
+    path = tmp_path / "new.csv"
+    new.to_csv(path, index=False)
+    done = kernmend("apply", model, path)
+    est = library.load(model)
+    wrong = est.predict(new[["x", "y"]]) == -1
+    assert wrong[[3, 7]].all()
+    assert f"{wrong.sum()} of 30 rows do not fit the model" in done.stdout
+    assert narrow(done.stdout)
+    out = pd.read_csv(tmp_path / "new.mended.csv")
+    assert out.columns.tolist() == new.columns.tolist()
+    np.testing.assert_allclose(np.hypot(out["x"], out["y"]), 1.0, atol=0.1)
+    np.testing.assert_allclose(out[["x", "y"]], est.transform(new[["x", "y"]]), rtol=1e-12)
+
+
+def test_apply_to_several_files(kernmend, model, tmp_path):
+    paths = [tmp_path / f"{name}.csv" for name in "abc"]
+    for path in paths:
+        frame(90).to_csv(path, index=False)
+    facts = [json.loads(line) for line in kernmend("apply", model, *paths, "--json").stdout.splitlines()]
+    assert [fact["output"] for fact in facts] == [str(tmp_path / f"{name}.mended.csv") for name in "abc"]
+    kernmend("apply", model, *paths, "-o", tmp_path / "out", "-q")
+    assert names(tmp_path / "out") == ["a.csv", "b.csv", "c.csv"]
+    assert (tmp_path / "out" / "a.csv").read_bytes() == (tmp_path / "b.mended.csv").read_bytes()
+    assert "a.csv is there already" in kernmend("apply", model, *paths, "-o", tmp_path / "out", code=2).stderr
+    assert "names a folder" in kernmend("apply", model, *paths, "-o", paths[0], code=2).stderr
+    twice = kernmend("apply", model, paths[0], paths[0], "-o", tmp_path / "new", code=2)
+    assert "written twice" in twice.stderr
+
+
+def test_apply_checks_the_columns(kernmend, model, tmp_path):
+    path = tmp_path / "new.csv"
+    frame().rename(columns={"y": "z"}).to_csv(path, index=False)
+    assert "'y'" in kernmend("apply", model, path, code=2).stderr
+    assert "no column 'z'" in kernmend("apply", model, path, "--columns", "x,z", code=2).stderr
+    np.save(tmp_path / "wide.npy", np.zeros((5, 3)))
+    done = kernmend("apply", model, tmp_path / "wide.npy", code=2)
+    assert "has 3 columns of numbers, the model 2" in done.stderr
+    assert names(tmp_path) == ["new.csv", "wide.npy"]
+
+
+def test_apply_finds_columns_by_name_and_takes_arrays_as_they_are(kernmend, model, tmp_path):
+    data = frame()[["x", "y"]]
+    expected = library.load(model).transform(data)
+    data[["y", "x"]].to_csv(tmp_path / "turned.csv", index=False)
+    np.save(tmp_path / "plain.npy", data.to_numpy())
+    np.save(tmp_path / "one.npy", data.to_numpy()[7:8])
+    np.savez(tmp_path / "two.npz", a=data.to_numpy(), b=np.zeros((3, 5)))
+    arguments = [tmp_path / "turned.csv", tmp_path / "plain.npy", f"{tmp_path / 'two.npz'}::a"]
+    assert kernmend("apply", model, *arguments, "-q").stderr == ""
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "turned.mended.csv")[["x", "y"]], expected, rtol=1e-12)
+    np.testing.assert_array_equal(np.load(tmp_path / "plain.mended.npy"), expected)
+    np.testing.assert_array_equal(np.load(tmp_path / "two.mended.npz")["a"], expected)
+    assert "1 of 1 rows" in kernmend("apply", model, tmp_path / "one.npy").stdout
+
+
+def test_apply_needs_a_model_that_can(kernmend, table, tmp_path):
+    assert "not a kernmend model" in kernmend("apply", table, table, code=2).stderr
+    est = library.GraphRobustPCA().fit(frame()[["x", "y"]])
+    est.save(tmp_path / "graph.kernmend")
+    done = kernmend("apply", tmp_path / "graph.kernmend", table, code=1)
+    assert "the method graph, which cannot mend new data" in done.stderr
+
+
+# --- errors: one line each -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--gamma", "-1"], "neither a number above 0 nor auto"),
+        (["--gamma", "nan"], "neither a number"),
+        (["--contamination", "0.7"], "up to 0.5"),
+        (["--bounds", "3"], "0,255"),
+        (["--bounds", "3,1"], "below the second"),
+        (["--image-shape", "28"], "28x28"),
+        (["--image-shape", "0x3"], "28x28"),
+        (["--threads", "0"], "--threads"),
+        (["--method", "magic"], "--method"),
+        (["--method", "robust-pca", "--kernel", "rbf"], "has no parameter 'kernel'"),
+        (["--error", "noise"], "error must be one of"),
+        (["--method", "kernel-pca", "--kernel", "poly"], "kernel='poly' has no fixed point"),
+        (["--columns", "x,w"], "w"),
+        (["--wrong"], "No such option"),
+    ],
+)
+def test_bad_usage(kernmend, arguments, words, table, tmp_path):
+    assert words in kernmend("mend", table, *arguments, code=2).stderr
+    assert names(tmp_path) == ["circle.csv"]
+
+
+@pytest.mark.parametrize("command", ["mend", "inspect"])
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (None, 2),
+        ("", 2),
+        ("a,b\n", 1),
+        ("a,b\nx,y\nz,w\n", 1),
+        ("a,b\n1,2\n", 1),
+        ("a,b\n1,2\ninf,3\n4,5\n", 1),
+    ],
+)
+def test_inputs_that_cannot_be_mended(kernmend, command, content, code, tmp_path):
+    path = tmp_path / "data.csv"
+    if content is not None:
+        path.write_text(content)
+    done = kernmend(command, path, code=code)
+    assert done.stderr.startswith("kernmend: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+    assert names(tmp_path) == ([] if content is None else ["data.csv"])
+
+
+def test_outputs_that_are_there_are_refused_before_any_work(kernmend, table, tmp_path):
+    there = tmp_path / "there"
+    there.write_text("mine")
+    for option in ("-o", "--report", "--save-model"):
+        done = kernmend("mend", table, option, there, code=2)
+        assert done.stderr == f"kernmend: {there} is there already: say --force to overwrite it\n"
+    same = tmp_path / "same"
+    assert "written twice" in kernmend("mend", table, "-o", same, "--save-model", same, code=2).stderr
+    assert there.read_text() == "mine"
+    kernmend("mend", table, "-o", tmp_path, "--force")  # a folder, as with cp
+    assert names(tmp_path) == ["circle.csv", "there"]
+
+
+def test_a_folder_that_is_not_there(kernmend, table, tmp_path):
+    for option in ("-o", "--save-model", "--report"):
+        done = kernmend("mend", table, option, tmp_path / "no" / "where.csv", code=2)
+        assert done.stderr == f"kernmend: there is no folder {tmp_path / 'no'} to write where.csv to\n"
+    kernmend("inspect", table, "--scores", tmp_path / "no" / "where.csv", code=2)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(kernmend, table, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device", "somewhere")
+
+    for command, option in (("mend", "--save-model"), ("mend", "--report"), ("inspect", "--scores"), ("mend", "-o")):
+        with monkeypatch.context() as patch:
+            patch.setattr("pathlib.Path.replace", full)
+            done = kernmend(command, table, option, tmp_path / "result", code=1)
+        assert "No space left on device" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert names(tmp_path) == ["circle.csv"]
+
+
+def test_a_terminal_that_lacks_letters(tmp_path):
+    path = tmp_path / "data.csv"
+    frame().rename(columns={"name": "größe 数"}).to_csv(path, index=False)
+    done = patched("", "inspect", path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "gr??e ?" in done.stdout
+
+
+def test_text_from_a_file_cannot_steer_the_terminal(kernmend, tmp_path):
+    path = tmp_path / "data.csv"
+    data = frame().rename(columns={"name": "\x9b31mred[bold]"})
+    data.to_csv(path, index=False)
+    done = kernmend("inspect", path)
+    assert "\x9b" not in done.stdout
+    assert "[bold]" in done.stdout
+
+
+# --- what nobody foresaw, and Ctrl-C ----------------------------------------------------------------------------------
+
+START = "import os, signal, sys\nfrom kernmend.__main__ import main\n{patch}\nmain()"
+
+
+def patched(patch, *arguments, **environment):
+    """Run the command line after some lines of Python."""
+    command = [sys.executable, "-c", START.format(patch=patch), *map(str, arguments)]
+    options = {"capture_output": True, "text": True, "timeout": 120}
+    return subprocess.run(command, env=os.environ | environment, **options)
+
+
+def test_an_unforeseen_error_is_one_line_unless_debugging(table, tmp_path):
+    patch = "import kernmend.sugar as s\ndef broken(*a): raise RuntimeError('first\\nsecond')\ns.fit = broken"
+    done = patched(patch, "mend", table)
+    assert done.returncode == 1
+    assert done.stderr == "kernmend: RuntimeError: first (KERNMEND_DEBUG=1 shows where)\n"
+    assert "Traceback" in patched(patch, "mend", table, KERNMEND_DEBUG="1").stderr
+    assert names(tmp_path) == ["circle.csv"]
+
+
+def test_a_reader_that_leaves_early(table):
+    shell = f"{sys.executable} -c 'from kernmend.cli import main; main()' inspect {table} | true"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+
+
+KILL = "os.kill(os.getpid(), signal.SIGINT)"
+READING = f"import kernmend.cli_work as w\ndef reading(*a, **k): {KILL}\nw.read = reading"
+SCORING = f"""
+import kernmend.estimators._flagged as f
+old = f.find_flags
+def scoring(*a, **k):
+    {KILL}
+    return old(*a, **k)
+f.find_flags = scoring"""
+CALIBRATING = f"""
+from kernmend.calibration import Cost
+old = Cost.parts
+def parts(self, settings):
+    if len(self.known) == 4:
+        Cost.parts = old
+        {KILL}
+    return old(self, settings)
+Cost.parts = parts"""
+WRITING = f"""
+import kernmend.io as io
+from pathlib import Path
+old = Path.replace
+def replace(self, target):
+    self.write_text('half')
+    {KILL}
+    return old(self, target)
+Path.replace = replace"""
+
+
+@pytest.mark.parametrize("patch", [READING, SCORING, WRITING], ids=["reading", "scoring", "writing"])
+def test_interrupted_before_there_is_a_result(patch, table, tmp_path):
+    done = patched(patch, "mend", table, "-o", tmp_path / "out.csv")
+    assert done.returncode == 130
+    assert done.stderr.strip() == "kernmend: interrupted, nothing more was written"
+    assert names(tmp_path) == ["circle.csv"]
+
+
+def test_interrupted_with_a_result_so_far(table, tmp_path):
+    target = tmp_path / "out.csv"
+    done = patched(CALIBRATING, "mend", table, "-o", target, "--json")
+    assert done.returncode == 130
+    assert done.stderr == f"kernmend: interrupted: the best result so far is in {target}\n"
+    assert names(tmp_path) == ["circle.csv", "out.csv"]
+    out = pd.read_csv(target)
+    assert (out.drop(index=WRONG) == frame().drop(index=WRONG)).all(axis=None)
+    assert (out.loc[WRONG] != frame().loc[WRONG])[["x", "y"]].all(axis=None)
+    assert json.loads(done.stdout)["interrupted"] is True
+
+
+def test_interrupted_without_an_output_named(table, tmp_path):
+    done = patched(CALIBRATING, "mend", table)
+    assert done.returncode == 130
+    assert "interrupted" in done.stderr
+    assert names(tmp_path) == ["circle.csv"]
+
+
+SOLVING = f"""
+from kernmend.solvers._result import History
+old = History.add
+def add(self, *a, **k):
+    old(self, *a, **k)
+    if len(self.records) == 4: {KILL}
+History.add = add"""
+
+
+def test_interrupted_while_missing_values_are_filled_in(tmp_path):
+    data = frame()
+    data.loc[20, "x"] = np.nan
+    data.to_csv(tmp_path / "holes.csv", index=False)
+    done = patched(SOLVING, "mend", tmp_path / "holes.csv", "-o", tmp_path / "out.csv")
+    assert done.returncode == 130
+    assert "the best result so far is in" in done.stderr
+    assert pd.read_csv(tmp_path / "out.csv").notna().all(axis=None)
+    done = patched(SOLVING, "inspect", tmp_path / "holes.csv")
+    assert (done.returncode, done.stdout) == (130, "")
+
+
+def test_the_demo_is_interrupted(tmp_path):
+    done = patched(SOLVING, "demo", "-q", "-o", tmp_path)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("delay", [0.02, 0.2, 0.6, 1.0, 1.5])
+def test_stopped_at_any_moment(delay, number, table, tmp_path):
+    command = [sys.executable, "-c", START.format(patch="print('ready', flush=True)"), "mend", str(table), "-o"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, str(tmp_path / "out.csv")], **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(delay)
+        process.send_signal(number)
+        errors = process.communicate(timeout=60)[1]
+    assert "Traceback" not in errors
+    assert process.returncode in (0, 128 + number, -number)
+    assert set(names(tmp_path)) <= {"circle.csv", "out.csv"}
+    if (tmp_path / "out.csv").exists():
+        assert len(pd.read_csv(tmp_path / "out.csv")) == N

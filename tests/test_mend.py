@@ -1,0 +1,215 @@
+"""`kernmend.mend`: the same type comes back, and what was not wrong is what it was."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from cases import IGNORE_MAX_ITER
+from convex import low_rank, wrong_rows
+
+import kernmend
+from kernmend import estimators
+from kernmend.estimators._base import Recovery
+from kernmend.sugar import METHODS, make_estimator
+from kernmend.tables import as_table, settle
+
+
+def circle(n=200, bad=(7, 80), scale=1.0):
+    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, n)
+    X = scale * np.column_stack([np.cos(angle), np.sin(angle)])
+    X[list(bad)] = scale * np.array([[0.4, 0.4], [1.7, 1.0]])
+    return X
+
+
+def test_arrays():
+    X = circle()
+    before = X.copy()
+    mended = kernmend.mend(X)
+    assert isinstance(mended.data, np.ndarray)
+    np.testing.assert_array_equal(X, before)
+    assert np.flatnonzero(mended.flags).tolist() == [7, 80]
+    assert mended.scores[[7, 80]].min() > np.delete(mended.scores, [7, 80]).max()
+    np.testing.assert_array_equal(mended.data[~mended.flags], X[~mended.flags])
+    np.testing.assert_allclose(np.linalg.norm(mended.data, axis=1), 1.0, atol=0.05)
+    assert mended.changed.any(axis=1).nonzero()[0].tolist() == [7, 80]
+    assert mended.summary() == mended.estimator.summary()
+    assert "2 of 200 rows flagged" in mended.summary()
+    assert kernmend.mend(X.tolist()).data.tolist() == mended.data.tolist()
+    assert kernmend.mend(X.astype(object)).data.tolist() == mended.data.tolist()
+    with pytest.raises(ValueError, match="2D array"):
+        kernmend.mend(X[:, 0])
+    with pytest.raises(ValueError, match="did not come from a file"):
+        mended.write("anywhere")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int16, np.uint8, np.int64])
+def test_the_dtype_of_an_array_stays(dtype):
+    X = (circle(scale=100.0) + 110).astype(dtype)
+    mended = kernmend.mend(X)
+    assert mended.data.dtype == dtype
+    np.testing.assert_array_equal(mended.data[~mended.flags], X[~mended.flags])
+    assert mended.flags[[7, 80]].all()
+    assert abs(np.hypot(*(mended.data[80].astype(float) - 110)) - 100) < 12
+
+
+def test_integers_that_no_float_holds_survive_and_ranges_are_kept():
+    X = np.array([[2**62 + 1, 5], [3, 250]])
+    out = as_table(X.copy()).restore(np.array([[2.0**62, 5.4], [3.0, 300.0]]))
+    assert out.tolist() == [[2**62 + 1, 5], [3, 300]]
+    small = as_table(X.astype(np.uint8)[:, 1:])
+    assert small.restore(np.array([[-7.0], [300.0]])).tolist() == [[0], [255]]
+
+
+def frame(n=200):
+    X = circle(n)
+    return pd.DataFrame(
+        {
+            "when": pd.date_range("2020-01-01", periods=n),
+            "x": X[:, 0],
+            "name": [f"row {i}" for i in range(n)],
+            "y": X[:, 1],
+            "good": np.arange(n) % 2 == 0,
+            "kind": pd.Categorical(["a", "b"] * (n // 2)),
+        },
+        index=[f"i{i}" for i in range(n)],
+    )
+
+
+def test_pandas():
+    X = frame()
+    before = X.copy(deep=True)
+    mended = kernmend.mend(X)
+    pd.testing.assert_frame_equal(X, before)
+    assert np.flatnonzero(mended.flags).tolist() == [7, 80]
+    assert mended.data.columns.equals(X.columns)
+    assert mended.data.dtypes.equals(X.dtypes)
+    pd.testing.assert_frame_equal(mended.data[~mended.flags], X[~mended.flags])
+    pd.testing.assert_frame_equal(mended.data.drop(columns=["x", "y"]), X.drop(columns=["x", "y"]))
+    np.testing.assert_allclose(np.hypot(mended.data["x"], mended.data["y"]), 1.0, atol=0.05)
+    assert "Passed through, not numbers: when, name, good, kind." in mended.summary()
+    assert mended.estimator.feature_names_in_.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("integer", ["int64", "Int64", "uint16", "int32[pyarrow]", "Sparse[int64]"])
+def test_pandas_integers_stay_integers(integer):
+    X = pd.DataFrame(circle(scale=1000.0) + 2000, columns=["x", "y"]).round().astype(integer)
+    mended = kernmend.mend(X)
+    assert mended.flags[[7, 80]].all()
+    assert mended.data.dtypes.equals(X.dtypes)
+    pd.testing.assert_frame_equal(mended.data[~mended.flags], X[~mended.flags])
+    assert (mended.data.loc[80] != X.loc[80]).any()
+
+
+def test_pandas_missing_values_are_filled_in_and_names_may_be_double():
+    X = pd.DataFrame(circle(scale=1000.0), columns=["x", "x"]).round().astype("Int64")
+    X.iloc[20, 0] = pd.NA
+    mended = kernmend.mend(X)
+    assert not mended.data.isna().to_numpy().any()
+    assert mended.data.dtypes.tolist() == X.dtypes.tolist()
+    assert abs(np.hypot(*mended.data.iloc[20].to_numpy(dtype=float)) - 1000) < 100
+    assert mended.changed[20].tolist() == [True, False]
+
+
+def test_polars():
+    X = pl.from_pandas(frame().reset_index(drop=True)).with_columns(pl.lit(2**62 + 1).alias("big"))
+    mended = kernmend.mend(X, columns=["x", "y"])
+    assert isinstance(mended.data, pl.DataFrame)
+    assert mended.data.schema == X.schema
+    assert np.flatnonzero(mended.flags).tolist() == [7, 80]
+    assert mended.data.filter(~mended.flags).equals(X.filter(~mended.flags))
+    assert mended.data.drop("x", "y").equals(X.drop("x", "y"))
+    np.testing.assert_allclose(np.hypot(mended.data["x"], mended.data["y"]), 1.0, atol=0.05)
+
+
+def test_polars_integers_and_nulls():
+    rounded = pl.DataFrame((circle(scale=70.0) + 120).round(), schema=["x", "y"]).cast(pl.UInt8)
+    X = rounded.with_columns(pl.when(pl.int_range(pl.len()) == 20).then(None).otherwise(pl.col("x")).alias("x"))
+    mended = kernmend.mend(X)
+    assert mended.data.schema == X.schema
+    assert mended.data.null_count().row(0) == (0, 0)
+    assert abs(mended.data["x"][20] - rounded["x"][20]) < 25
+
+
+def test_columns_are_chosen_by_name():
+    X = frame().assign(z=range(200))
+    mended = kernmend.mend(X, columns=["y", "x"])
+    assert mended.data["z"].equals(X["z"])
+    assert mended.estimator.n_features_in_ == 2
+    with pytest.raises(ValueError, match="there is no column 'w'"):
+        kernmend.mend(X, columns=["x", "w"])
+    with pytest.raises(ValueError, match="column 'name' does not hold numbers"):
+        kernmend.mend(X, columns=["name"])
+    with pytest.raises(ValueError, match="must be a DataFrame"):
+        kernmend.mend(circle(), columns=["x"])
+    with pytest.raises(ValueError, match="no column of numbers"):
+        kernmend.mend(X[["name", "when"]])
+
+
+def test_changed_values_stay_in_the_natural_range():
+    table = as_table(np.array([[300.0, 1.0], [2.0, 3.0]]))
+    table = type(table)(table.X, table.restore, bounds=(0.0, 255.0), integer=np.array([False, True]))
+    A = settle(np.array([[300.0, -4.0], [260.5, 2.6]]), table)
+    assert A.tolist() == [[300.0, 0.0], [255.0, 3.0]]
+
+
+# --- methods ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_estimator_has_a_name():
+    classes = {name for name in estimators.__all__ if issubclass(getattr(estimators, name), Recovery)}
+    assert set(METHODS.values()) == classes
+
+
+@IGNORE_MAX_ITER
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method(method):
+    X, bad = wrong_rows(low_rank(60, 10, 2, 0), seed=0)
+    options = {"n_iter": 2, "n_splits": 1, "contamination": 0.1} if method == "search" else {}
+    mended = kernmend.mend(X, method=method, **options)
+    assert type(mended.estimator).__name__ == METHODS[method]
+    assert mended.data.shape == X.shape
+    assert mended.scores[bad].mean() > mended.scores[~bad].mean()
+
+
+def test_parameters_reach_the_estimator():
+    assert make_estimator("kernel", {"error": "rows"}).error == "rows"
+    search = make_estimator("search", {"n_iter": 3, "error": "rows", "verbose": 1}, bounds=(0, 255))
+    assert (search.n_iter, search.verbose, search.estimator.error, search.estimator.bounds) == (3, 1, "rows", (0, 255))
+    assert make_estimator("kernel", {}, bounds=(0, 255)).bounds == (0, 255)
+    assert make_estimator("kernel", {"bounds": "data"}, bounds=(0, 255)).bounds == "data"
+    make_estimator("robust-pca", {}, bounds=(0, 255))
+    with pytest.raises(ValueError, match="'robust-pca' has no parameter 'kernel'; it has contamination, lam"):
+        make_estimator("robust-pca", {"kernel": "rbf"})
+    with pytest.raises(ValueError, match="'search' has no parameter 'wrong'"):
+        make_estimator("search", {"wrong": "rbf"})
+    with pytest.raises(ValueError, match="method must be one of 'kernel'"):
+        kernmend.mend(circle(), method="magic")
+
+
+def test_an_image_shape_that_does_not_fit():
+    with pytest.raises(ValueError, match=r"an image of 2x2 has 4 values, X is \(200, 2\)"):
+        kernmend.mend(circle(), image_shape=(2, 2))
+
+
+# --- files and reports ------------------------------------------------------------------------------------------------
+
+
+def test_a_path(tmp_path):
+    path = tmp_path / "circle.csv"
+    frame().to_csv(path, index=False)
+    mended = kernmend.mend(path)
+    assert mended.data.shape == (200, 2)
+    assert np.flatnonzero(mended.flags).tolist() == [7, 80]
+    assert mended.write(tmp_path / "out.csv") == tmp_path / "out.csv"
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert out["name"].tolist() == frame()["name"].tolist()
+    np.testing.assert_allclose(out[["x", "y"]], mended.data, rtol=1e-12)
+    with pytest.raises(ValueError, match=r"out\.csv"):
+        mended.write(tmp_path / "out.csv")
+    assert kernmend.mend(str(path), columns=["x", "y"]).flags.sum() == 2
+
+
+@pytest.mark.parametrize("make", [lambda: frame(), lambda: circle(), lambda: pl.from_pandas(frame())])
+def test_a_report(make, tmp_path):
+    page = kernmend.mend(make()).report(tmp_path / "page.html", title="My data")
+    assert "My data" in page.read_text()
