@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reference import random_rotation
 from sklearn.datasets import make_blobs, make_moons
 
+from kernmend import KernelRecovery
 from kernmend.kernels import RBF
 from kernmend.scoring import SUBSET, TOP_SHARE, Scorer, _Spectrum, choose_scorer
 from kernmend.separation import GUARD, MIN_GAIN, draw_line
@@ -335,3 +336,22 @@ def test_scores_that_differ_by_rounding_only_rank_nothing():
     assert choice.line.at_rounding
     assert np.abs(choice.line.standardise(choice.scores)).max() < 0.1
     assert not choose_scorer(corrupted(2)).line.at_rounding
+
+
+# --- regular grids ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [100, 200, 400])
+def test_neighbours_of_a_wrong_row_on_a_regular_grid_are_not_flagged(n):
+    angle = np.linspace(0, 2 * np.pi, n, endpoint=False)
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    X[[7, n // 2]] = [[0.4, 0.4], [2.0, 1.0]]
+    np.testing.assert_array_equal(np.flatnonzero(KernelRecovery().fit(X).outliers_), [7, n // 2])
+
+
+@pytest.mark.parametrize("n", [100, 300])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_ends_of_a_curve_are_not_wrong(n, seed):
+    t = np.random.default_rng(seed).uniform(0, 1, n)
+    X = np.column_stack([t, t**2, np.sin(6 * t)])
+    assert KernelRecovery().fit(X).outliers_.mean() <= 0.04

@@ -18,10 +18,12 @@ MODULES = (
     "kernmend.kernels",
     "kernmend.mending",
     "kernmend.scoring",
+    "kernmend.second_look",
     "kernmend.separation",
     "kernmend.solvers._result",
     "kernmend.solvers.reference",
     "kernmend.estimators._flagged",
+    "kernmend.estimators._units",
 )
 OTHERS = {
     "sklearn.decomposition": ("KernelPCA",),

@@ -123,7 +123,9 @@ def _estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
     if options["seed"] is not None and method in ("kernel", "search"):  # the others draw nothing
         params["random_state"] = options["seed"]
     try:
-        return sugar.make_estimator(method, params, data.bounds)
+        if options["scale"] != "auto" and method in ("kernel", "search"):
+            params["scale"] = "columns" if options["scale"] == "columns" else None
+        return sugar.make_estimator(method, sugar.suited(method, params, data), data.bounds)
     except ValueError as error:
         raise Refused(str(error)) from error
 

@@ -13,14 +13,15 @@ rows were rare (the edge of a cloud that fills its space), not wrong.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.kernels import RBF, median_squared_distance, squared_distances
-from kernmend.separation import Line, Split, draw_line, hard_split
+from kernmend.kernels import RBF, FixedRows, median_squared_distance, squared_distances
+from kernmend.separation import Line, Split, draw_line, hard_split, natural_spread
 from kernmend.spectral import eigenpairs
 
 ScoreKind = Literal["span", "rows", "entries"]
@@ -34,6 +35,7 @@ TOP_SHARE = 0.05  # of the entries
 SUBSET = 800  # rows on which the score is chosen
 PLANTED, PLACES = 200, 30  # rows in all, rows for each flagged one
 SHARE_OF_GAIN = 0.3  # of the clearest score's: what another must separate to be chosen for finding planted rows better
+NEAR, CLOSE = 1.5, 0.08  # distances to the nearest row, their 90th percentile, and typical distances: near is less
 WRONG, CLEARLY_WRONG = 0.75, 0.8  # share of the good rows below a planted one: for a single row, for all; rare ones 0.6
 
 
@@ -68,6 +70,10 @@ class ReferenceScorer:
     centre: Array
     coefficients: Array
 
+    @cached_property
+    def _rows(self) -> FixedRows:  # with a centre of its own: scores do not depend on what else is in a block
+        return self.scorer.kernel.against(self.L)
+
     def leave_one_out(self) -> Array:
         """Return the score of each row of the reference against the others."""
         diagonal = np.diag(self.P)
@@ -78,7 +84,7 @@ class ReferenceScorer:
 
     def score(self, X: Array) -> Array:
         """Return the score of each row."""
-        k = self.scorer.kernel.gram(X, self.L)
+        k = self._rows.gram(X)
         if self.scorer.kind == "span":
             r: Array = np.maximum(1.0 - np.einsum("ij,ij->i", k @ self.P, k), 0.0)
             return r
@@ -103,10 +109,11 @@ def choose_scorer(X: Array, *, seed: int = 0) -> Choice:
     subset = X if X.shape[0] <= SUBSET else X[np.random.default_rng(seed).choice(X.shape[0], SUBSET, replace=False)]
     candidates = list(_candidates(subset))
     best = max(candidates, key=lambda candidate: candidate.split.gain)
-    line = draw_line(best.scores)
+    least = natural_spread(X.shape[1])
+    line = draw_line(best.scores, least=least)
     if np.isfinite(line.threshold) and X.shape[1] < MIN_FEATURES:
         best = _best_at_planted(subset, best, line, candidates, np.random.default_rng(seed))
-        line = _above_rare(subset, best, draw_line(best.scores, evidence=line.gain), candidates)
+        line = _above_rare(subset, best, draw_line(best.scores, evidence=line.gain, least=least), candidates)
     if subset is X:
         return Choice(best.scorer, line, best.scores)
     scores = best.scorer.leave_one_out(X)
@@ -134,6 +141,15 @@ class _Suspects:
         nearest = good[squared_distances(X[flagged], X[good]).argmin(axis=1)]
         return cls(flagged, X[flagged] - X[nearest], good)
 
+    def near(self, X: Array) -> NDArray[np.bool_]:
+        """Return which flagged rows are no farther from the good ones than these are from each other."""
+        apart = squared_distances(X[self.good])
+        np.fill_diagonal(apart, np.inf)
+        usual = float(np.percentile(apart.min(axis=1), 90.0))
+        limit = min(NEAR**2 * usual, CLOSE**2 * median_squared_distance(X))
+        out: NDArray[np.bool_] = np.square(self.wrong).sum(axis=1) <= limit
+        return out
+
 
 def _best_at_planted(
     X: Array, first: "_Candidate", line: Line, candidates: "list[_Candidate]", rng: np.random.Generator
@@ -153,7 +169,8 @@ def _best_at_planted(
 def _above_rare(X: Array, best: "_Candidate", line: Line, candidates: "list[_Candidate]") -> Line:
     """Return the line, raised over rows that are rare, not wrong: what they differ by is not found on other rows.
 
-    It is raised to where most of the rows above are wrong; if they are not found well enough even so, to infinity.
+    Nor is a row wrong that is as near to a good one as good rows are to each other: the end of a curve. The line is
+    raised to where most of the rows above are wrong; if they are not found well enough even so, to infinity.
     """
     z = line.standardise(best.scores)
     flags = z > line.threshold
@@ -164,7 +181,7 @@ def _above_rare(X: Array, best: "_Candidate", line: Line, candidates: "list[_Can
     rows = np.tile(each, suspects.flagged.size)
     planted = X[rows] + np.repeat(suspects.wrong, PLACES, axis=0)
     found = [c.detection(planted, rows, suspects.good).reshape(-1, PLACES).mean(axis=1) for c in candidates]
-    detection = max(found, key=np.mean)
+    detection = np.where(suspects.near(X), 0.0, max(found, key=np.mean))
     balance = np.cumsum(np.where(detection >= WRONG, 1, -1))
     count = balance.size - int(balance[::-1].argmax())
     if balance.max() <= 0 or detection[:count].mean() < CLEARLY_WRONG:
@@ -266,7 +283,7 @@ def _of_kernel(kernel: RBF, X: Array, *, residuals: bool) -> Iterator[_Candidate
 
 def _candidate(scorer: Scorer, spectrum: _Spectrum, scores: Array | None = None) -> _Candidate:
     scores = spectrum.scores((scorer.kind,), scorer.eps)[scorer.kind] if scores is None else scores
-    return _Candidate(scorer, spectrum, scores, hard_split(scores))
+    return _Candidate(scorer, spectrum, scores, hard_split(scores, natural_spread(spectrum.X.shape[1])))
 
 
 def _summary(squares: Array, kind: ScoreKind) -> Array:

@@ -4,7 +4,8 @@ Scores are compared in logarithms, standardised by the median and the lower half
 half of the bulk is taken as half-normal; a second group there is believed if it makes the scores much likelier.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ FEW_ROWS_GAIN = 12.0, 0.06  # the same for few rows, which cannot say so much: t
 SMALL_GROUP = 8  # rows: too few to fit a distribution to
 GUARD = 1.5  # spreads: nothing closer to the bulk is ever flagged
 ODDS = 3.0  # how much likelier than the bulk the second group must be, where planting chose the score
+GRID_SHARE = 0.3  # of the spread that random rows have: less is that of a grid
 LARGE = 5.0  # spreads of the lower half: an error above is larger than those of the other rows
 LEAST_WIDTH = 1.0  # spreads, of the second group: scores end at 1, where far rows meet rare ones
 
@@ -25,13 +27,15 @@ LEAST_WIDTH = 1.0  # spreads, of the second group: scores end at 1, where far ro
 class Line:
     """Where the bulk of the scores ends: log-scores above `middle + threshold * spread` belong to the second group.
 
-    `gain` is the log-likelihood that the second group adds: the evidence that there is one.
+    `gain` is the log-likelihood that the second group adds: the evidence that there is one. `least` is the smallest
+    spread that was allowed.
     """
 
     middle: float
     spread: float
     threshold: float
     gain: float
+    least: float = 0.0
 
     def standardise(self, scores: Array) -> Array:
         """Return robust z: 0 is typical, -1 the 16th percentile of the bulk."""
@@ -40,13 +44,13 @@ class Line:
 
     def moved_to(self, scores: Array) -> "Line":
         """Return the line with the same threshold for other scores of the same kind."""
-        middle, spread = _bulk(_log(scores))
-        return Line(middle, spread, self.threshold, self.gain)
+        middle, spread = _bulk(_log(scores), self.least)
+        return replace(self, middle=middle, spread=spread)
 
     @property
     def at_rounding(self) -> bool:
         """Whether typical scores are all but equal, so that their order says nothing."""
-        return self.spread <= _least_spread(self.middle)
+        return self.spread <= max(_rounding(self.middle), self.least)
 
 
 def needed_gain(n: int) -> float:
@@ -54,19 +58,28 @@ def needed_gain(n: int) -> float:
     return min(MIN_GAIN, FEW_ROWS_GAIN[0] + FEW_ROWS_GAIN[1] * n)
 
 
-def draw_line(scores: Array, *, evidence: float | None = None) -> Line:
+def natural_spread(n_features: int) -> float:
+    """Return the least spread of the logarithms of scores of rows with so many features that counts as natural.
+
+    That of squared lengths of random vectors is about sqrt(2 / d). Rows on a regular grid have none at all: without a
+    limit the neighbours of a wrong row, with a gap beside them, would stand out as much as the row itself.
+    """
+    return GRID_SHARE * math.sqrt(2.0 / n_features)
+
+
+def draw_line(scores: Array, *, evidence: float | None = None, least: float = 0.0) -> Line:
     """Return where the second group begins: where it becomes likelier than the bulk, or nowhere if there is none.
 
-    `evidence` for a second group is that of these scores unless it is given, from others of the same rows.
+    `evidence` for a second group is that of these scores unless it is given, from others of the same rows. `least` is
+    the smallest spread that the bulk may have.
     """
-    middle, spread = _bulk(_log(scores))
-    split = hard_split(scores)
-    if evidence is not None:
-        return Line(middle, spread, max(_soft_threshold(scores, ODDS), GUARD), evidence)
-    threshold = float("inf")
-    if split.gain >= needed_gain(scores.size):
-        threshold = max(split.cut if split.above < SMALL_GROUP else _soft_threshold(scores), GUARD)
-    return Line(middle, spread, threshold, split.gain)
+    middle, spread = _bulk(_log(scores), least)
+    split = hard_split(scores, least)
+    if evidence is None and split.gain < needed_gain(scores.size):
+        return Line(middle, spread, float("inf"), split.gain, least)
+    small = 0 < split.above < SMALL_GROUP
+    threshold = split.cut if small else _soft_threshold(scores, least, 1.0 if evidence is None else ODDS)
+    return Line(middle, spread, max(threshold, GUARD), split.gain if evidence is None else evidence, least)
 
 
 def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
@@ -96,20 +109,20 @@ def _log(scores: Array) -> Array:
     return out
 
 
-def _bulk(log_scores: Array) -> tuple[float, float]:
+def _bulk(log_scores: Array, least: float) -> tuple[float, float]:
     """Return the median and the spread of the lower half, which outliers do not touch."""
     middle, low = np.percentile(log_scores, [50.0, 15.87])
-    return float(middle), max(float(middle - low), _least_spread(float(middle)))
+    return float(middle), max(float(middle - low), _rounding(float(middle)), least)
 
 
-def _least_spread(middle: float) -> float:
+def _rounding(middle: float) -> float:
     return 1e-4 * max(1.0, abs(middle))
 
 
-def _upper_half(scores: Array) -> Array:
+def _upper_half(scores: Array, least: float) -> Array:
     """Return the sorted standardised log-scores above the median."""
     log_scores = _log(scores)
-    middle, spread = _bulk(log_scores)
+    middle, spread = _bulk(log_scores, least)
     z = np.sort((log_scores - middle) / spread)
     return z[z > 0]
 
@@ -127,9 +140,9 @@ class Split(NamedTuple):
     above: int
 
 
-def hard_split(scores: Array) -> Split:
+def hard_split(scores: Array, least: float = 0.0) -> Split:
     """Return the split of the upper half, half-normal below and uniform above, that gains most log-likelihood."""
-    v = _upper_half(scores)
+    v = _upper_half(scores, least)
     n = v.size
     if n < 4:
         return Split(0.0, float("inf"), 0)
@@ -150,9 +163,9 @@ def hard_split(scores: Array) -> Split:
     return Split(float(split[best]) - whole, float(cut[best]), int(above[best]))
 
 
-def _soft_threshold(scores: Array, odds: float = 1.0) -> float:
+def _soft_threshold(scores: Array, least: float, odds: float = 1.0) -> float:
     """Return z where a normal second group is `odds` times likelier than the half-normal bulk; EM, several starts."""
-    v = _upper_half(scores)
+    v = _upper_half(scores, least)
     best = (-np.inf, 0.0)
     for start in (50, 60, 70, 80, 85, 90, 94, 97):
         likelihood, threshold = _em(v, (v > np.percentile(v, start)).astype(np.float64), odds)

@@ -1,6 +1,7 @@
 """`kernmend.mend`: arrays, DataFrames and files mended in one call."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,12 @@ from numpy.typing import NDArray
 from kernmend import estimators
 from kernmend._methods import METHODS
 from kernmend._typing import Array
-from kernmend.estimators import _flagged
-from kernmend.estimators._parameters import check_parameters
+from kernmend.estimators._units import spreads
 from kernmend.io import Dataset, read
+from kernmend.report._rows import TABLE, choose_view
 from kernmend.tables import Table, as_table, changed, settle
+
+UNITS_APART = 10.0  # times: spreads of columns that do not have the same unit
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ def mend(
     missing : sequence of str, optional
         Texts of a file that mean a missing value, besides empty cells and the usual ones.
     **params
-        Parameters of the estimator, such as `contamination=0.1` or `error="entries"`.
+        Parameters of the estimator, such as `contamination=0.1` or `error="entries"`. Columns of a table whose spreads
+        are far apart are compared in units of their own, unless `scale` says otherwise.
 
     Returns
     -------
@@ -120,7 +124,22 @@ def mend(
         source = read(Path(X), columns=columns, image_shape=image_shape, missing=missing)
     else:
         source = as_table(X, columns, image_shape)
-    return fit(make_estimator(method, params, source.bounds), source)
+    return fit(make_estimator(method, suited(method, params, source), source.bounds), source)
+
+
+def suited(method: str, params: dict[str, Any], source: Table | Dataset) -> dict[str, Any]:
+    """Return the parameters with `scale="columns"` where columns have units of their own and no scale is given.
+
+    Such are named columns of a table, not of a series or an image, whose spreads are far apart.
+    """
+    if method not in ("kernel", "search") or "scale" in params or source.columns is None:
+        return params
+    if choose_view(source.columns, len(source.columns), source.image_shape) != TABLE or not np.size(source.X):
+        return params
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # infinite and missing columns are refused later
+        sizes = spreads(np.asarray(source.X, dtype=np.float64))
+    return params | {"scale": "columns"} if sizes.max() > UNITS_APART * sizes.min() else params
 
 
 def make_estimator(method: str, params: dict[str, Any], bounds: Any = None) -> Any:
@@ -171,10 +190,6 @@ def score(estimator: Any, X: Array) -> Scored:
     """Return what a fit would score and flag. Where rows are scored before they are mended, none is mended."""
     inner = estimator.estimator if isinstance(estimator, estimators.RecoverySearch) else estimator
     if isinstance(inner, estimators.KernelRecovery) and inner.repair == "flagged":
-        check_parameters(inner)
-        filled = inner._complete(inner._validate(X, reset=True, ensure_min_samples=2).astype(np.float64, copy=False))
-        share = None if isinstance(inner.contamination, str) else float(inner.contamination)
-        found = _flagged.find_flags(filled, share, seed=inner._seed())
-        return Scored(found.z, found.outliers, found.threshold)
+        return Scored(*inner._look(X))
     estimator.fit(X)
     return Scored(estimator.outlier_scores_, estimator.outliers_, estimator.threshold_)

@@ -82,32 +82,40 @@ class RowMender:
         seen = self.filled.get(row.tobytes())
         return fill_missing(np.vstack([self.mender.L, row]))[-1] if seen is None else seen
 
-    def flag(self, X: Array) -> NDArray[np.bool_]:
-        """Return which rows, without missing entries, do not fit. Rows that `fit` has seen keep its verdict.
+    def judge_rows(self, X: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the scores of rows without missing entries, and which do not fit; seen ones keep the fit's verdict.
 
         (Where a share was asked for, good rows may score above the lowest of the flagged ones, and scores against all
         good rows differ a little from those that `fit` compares.)
         """
         if self.judge is None:
-            return np.ones(X.shape[0], dtype=bool)
+            return np.zeros(X.shape[0]), np.ones(X.shape[0], dtype=bool)
+        z = self.judge.standardised_scores(X)
+        flags = z > self.judge.flags.threshold
         seen = {row.tobytes(): False for row in self.mender.L}
         if self.wrong is not None:
             seen |= {row.tobytes(): True for row in self.wrong}
-        out = np.array([seen.get(row.tobytes(), False) for row in np.ascontiguousarray(X)], dtype=bool)
-        new = np.array([row.tobytes() not in seen for row in np.ascontiguousarray(X)], dtype=bool)
-        if new.any():
-            out[new] = self.judge.standardised_scores(X[new]) > self.judge.flags.threshold
-        return out
+        for i, row in enumerate(np.ascontiguousarray(X)):
+            flags[i] = seen.get(row.tobytes(), flags[i])
+        return z, flags
+
+    def flag(self, X: Array) -> NDArray[np.bool_]:
+        """Return which rows, without missing entries, do not fit."""
+        return self.judge_rows(X)[1]
 
     def mend(self, X: Array, *, max_iter: int, tol: float) -> Array:
         """Return the rows with those that do not fit mended; the others come back as they are, only filled in."""
+        return self.mend_and_score(X, max_iter=max_iter, tol=tol)[0]
+
+    def mend_and_score(self, X: Array, *, max_iter: int, tol: float) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Do the same; return also the scores, and which rows did not fit."""
         X = np.ascontiguousarray(X, dtype=np.float64)
         out = self.fill(X)
         if out is X:
             out = X.copy()
         missing = np.isnan(X)
         missing[[row.tobytes() in self.filled for row in X]] = False
-        wrong = self.flag(out)
+        z, wrong = self.judge_rows(out)
         rows = wrong | missing.any(axis=1)
         if rows.any():
             if self.judge is not None and wrong.any():
@@ -120,7 +128,7 @@ class RowMender:
                 max_iter=max_iter,
                 tol=tol,
             )[0]
-        return out
+        return out, z, wrong
 
 
 @dataclass(frozen=True)

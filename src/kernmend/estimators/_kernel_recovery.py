@@ -1,30 +1,25 @@
 """The estimator that most users call."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernmend import completion, tuning
+from kernmend import completion
 from kernmend._typing import Array
-from kernmend.calibration import Calibration, calibrate
 from kernmend.errors import KernelError
-from kernmend.estimators import _flagged, _joint
-from kernmend.estimators._base import MOVED, Recovery
+from kernmend.estimators import _flagged, _joint, _large
+from kernmend.estimators._base import MOVED
+from kernmend.estimators._flagged_fit import FlaggedRecovery, number
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
-from kernmend.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.estimators._units import Units
+from kernmend.kernels import Kernel
 from kernmend.mending import Mender, Settings
-from kernmend.second_look import ChangeScorer
 from kernmend.separation import flag_share
-from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
-
-WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
-MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
+from kernmend.spectral import cutoff_from_rho
 
 
-class KernelRecovery(Recovery):
+class KernelRecovery(FlaggedRecovery):
     """Find the rows that are grossly wrong and mend them, for data that lies on a curved surface.
 
     By default (`repair="flagged"`) the rows are scored against each other, those that do not fit are flagged, and each
@@ -72,6 +67,12 @@ class KernelRecovery(Recovery):
     solver : {"reduced", "alternating", "alternating-parallel"}, default="reduced"
         With repair="all": "reduced" eliminates B and is by far the fastest; "alternating" is the paper's Algorithm 1,
         row by row; "alternating-parallel" updates all rows at once.
+    landmarks : int, "auto" or None, default="auto"
+        With repair="flagged": how many rows, drawn at random, to learn from; the others are mended against those, in
+        blocks. "auto" is all rows up to 5,000, then 2,000 of them. None is always all.
+    scale : None, "columns" or array of shape (n_features,), default=None
+        What to divide columns by before rows are compared. "columns" is the spread of each: for tables whose columns
+        have different units.
     init : {"data", "zeros"} or array of shape (n_samples, n_features), default="data"
         With repair="all": where A starts. "zeros" is the paper's, with B'B = K(X).
     max_iter : int, default=200
@@ -139,6 +140,8 @@ class KernelRecovery(Recovery):
         penalty: str = "auto",
         bounds: Any = None,
         solver: str = "reduced",
+        landmarks: Any = "auto",
+        scale: Any = None,
         init: Any = "data",
         max_iter: int = 200,
         tol: float = 1e-6,
@@ -157,6 +160,8 @@ class KernelRecovery(Recovery):
         self.penalty = penalty
         self.bounds = bounds
         self.solver = solver
+        self.landmarks = landmarks
+        self.scale = scale
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
@@ -179,12 +184,14 @@ class KernelRecovery(Recovery):
         """
         check_parameters(self)
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        if self.repair == "flagged":
-            if gram is not None or start_gram is not None:
-                raise ValueError("gram and start_gram belong to the joint model: say repair='all'")
+        if self.repair == "all":
+            self._units = Units.of(self.scale, X)
+            self._fit_all(self._units.enter(X), gram, start_gram)
+            self.recovered_ = self._units.leave(self.recovered_, X)
+        elif gram is None and start_gram is None:
             self._fit_flagged(X)
         else:
-            self._fit_all(X, gram, start_gram)
+            raise ValueError("gram and start_gram belong to the joint model: say repair='all'")
         self._tell(X)
         return self
 
@@ -195,14 +202,19 @@ class KernelRecovery(Recovery):
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        return self._rows.mend(X, max_iter=self.max_iter, tol=self.tol).astype(X.dtype, copy=False)
+        out = np.empty_like(X)
+        for rows in _large.blocks(X.shape[0]):
+            A = self._rows.mend(self._units.enter(X[rows]), max_iter=self.max_iter, tol=self.tol)
+            out[rows] = self._units.leave(A, X[rows])
+        return out
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the outlier score of each row against the good ones: higher is more normal."""
         check_is_fitted(self)
-        X = self._validate(X, reset=False)
+        X = np.ascontiguousarray(self._units.enter(self._validate(X, reset=False)), dtype=np.float64)
         if self._rows.judge is not None:
-            return -self._rows.judge.standardised_scores(self._rows.fill(np.ascontiguousarray(X, dtype=np.float64)))
+            parts = [self._rows.fill(X[rows]) for rows in _large.blocks(X.shape[0])]
+            return -np.concatenate([self._rows.judge.standardised_scores(part) for part in parts])
         moved = self._rows.mend(X, max_iter=self.max_iter, tol=self.tol)
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._rows.mender.L)))) or 1.0
         return -KernelError(self.kernel_, X, length).residuals(moved) / length
@@ -215,82 +227,10 @@ class KernelRecovery(Recovery):
         """Return -1 for the rows that do not fit the good ones, +1 for the others."""
         check_is_fitted(self)
         if self.repair == "flagged":
-            X = np.ascontiguousarray(self._validate(X, reset=False), dtype=np.float64)
-            return np.where(self._rows.flag(self._rows.fill(X)), -1, 1)
+            X = np.ascontiguousarray(self._units.enter(self._validate(X, reset=False)), dtype=np.float64)
+            parts = [self._rows.fill(X[rows]) for rows in _large.blocks(X.shape[0])]
+            return np.where(np.concatenate([self._rows.flag(part) for part in parts]), -1, 1)
         return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
-
-    # --- repair="flagged" ---------------------------------------------------------------------------------------------
-
-    def _fit_flagged(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
-        filled = self._complete(X.astype(np.float64, copy=False))
-        contamination = None if isinstance(self.contamination, str) else float(self.contamination)
-        flags = _flagged.find_flags(filled, contamination, seed=self._seed())
-        mender = self._mender(filled, flags.outliers)
-        kernels, errors = self._kernels(mender.L), self._errors(X.shape[1])
-        found = Calibration(Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0, False)
-        again = None
-        if flags.outliers.any() and mender.L.shape[0] < X.shape[0]:
-            evidence = _flagged.evidence(mender, filled[flags.outliers], flags)
-            with self._counting("calibrating", 60) as callback:
-                found = choose(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
-            if contamination is None and not found.interrupted:
-                again = _flagged.second_look(filled, flags, mender, found.settings, seed=self._seed())
-        if again is None:
-            judge = _flagged.RowJudge(flags, flags.scorer.against(mender.L))
-        else:
-            flags, mender = again, self._mender(filled, again.outliers)
-            judge = _flagged.RowJudge(flags, ChangeScorer(mender, found.settings))
-        bad = flags.outliers
-        self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
-        self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
-        seen = {X[i].astype(np.float64).tobytes(): filled[i] for i in np.flatnonzero(np.isnan(X).any(axis=1) & ~bad)}
-        self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge, seen, filled[bad]), found)
-
-    def _mender(self, X: Array, bad: NDArray[np.bool_]) -> Mender:
-        """Return what mends rows against the good ones, or against all where those are too few."""
-        good = X[~bad] if int((~bad).sum()) >= _flagged.MIN_GOOD_ROWS else X
-        cutoff = None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)
-        return Mender(good, resolve_bounds(self.bounds, good), _number(self.lam), cutoff)
-
-    def _mend_flagged(self, X: Array, filled: Array, rows: _flagged.RowMender, found: Calibration) -> None:
-        """Mend what was flagged, with the settings found, and store everything that follows from them."""
-        bad, mender, settings = self.outliers_, rows.mender, found.settings
-        mended, totals, converged = filled[bad], [0.0, 0.0], True  # one look, nothing to do
-        if bad.any() and mender.L.shape[0] < X.shape[0]:
-            observed = X[bad].astype(np.float64, copy=False)
-            start = mender.start(rows.fill(observed), settings.error)  # as `transform` does
-            mended, totals, converged = mender.mend_with_history(
-                observed, settings, start=start, max_iter=self.max_iter, tol=self.tol
-            )
-        self._rows, self.calibration_error_ = rows, found.share
-        self.recovered_ = np.where(np.isnan(X), filled, X).astype(X.dtype, copy=False)
-        self.recovered_[bad] = mended
-        self.objective_, self.n_iter_ = np.array(totals), len(totals) - 1
-        self.stop_reason_ = "interrupted" if found.interrupted else "converged" if converged else "max_iter"
-        self.kernel_, self.error_, self.rank_ = settings.kernel, settings.error, mender.reference(settings).rank
-        self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
-        self.rho_: float | None = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
-        self._mark_entries(X)
-
-    def _errors(self, n_features: int) -> list[str]:
-        """Return the error models to choose from."""
-        if self.error != "auto":
-            return [self.error]
-        return ["rows", "entries"] if n_features >= MANY_FEATURES else ["rows"]
-
-    def _complete(self, X: Array) -> Array:
-        """Return X with missing entries filled in, by the Schatten path over all rows."""
-        if not np.isnan(X).any():
-            return X
-        with self._progress("filling in", 500) as callback:
-            return completion.complete(X, callback=callback).A
-
-    def _kernels(self, good: Array) -> list[Kernel]:
-        """Return the kernels to choose from, in order of width."""
-        if self.kernel != "rbf" or not isinstance(self.gamma, str):
-            return [self._one_kernel(good)]
-        median = 1.0 / tuning.auto_gamma(good)
-        return [RBF(width / median) for width in (WIDE if good.shape[1] >= MANY_FEATURES else NARROW)]
 
     # --- repair="all" -------------------------------------------------------------------------------------------------
 
@@ -311,7 +251,7 @@ class KernelRecovery(Recovery):
         self.gamma_ = getattr(self.kernel_, "gamma", None)
         self.kernel_.check(filled)
         problem = _joint.Problem.of(X, self.kernel_)
-        bounds = resolve_bounds(self.bounds, X)
+        bounds = resolve_bounds(self._units.bounds(self.bounds), X)
         common: dict[str, Any] = {"error": self.error_, "init": self.init, "bounds": bounds, "tol": self.tol}
         max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if schatten else 1)
         with self._progress("mending", max_iter) as callback:
@@ -322,7 +262,7 @@ class KernelRecovery(Recovery):
                 lam, rho = rule if isinstance(self.lam, str) else float(self.lam), None
                 result = _joint.solve_schatten(problem, lam=lam, **common)
             else:
-                rho, lam = problem.rho_and_lam(_number(self.rho), _number(self.lam), self.error_)
+                rho, lam = problem.rho_and_lam(number(self.rho), number(self.lam), self.error_)
                 problem = problem.in_working_dtype(rho)
                 grams = {"gram": gram, "start_gram": start_gram}
                 result = _joint.solve_nuclear(
@@ -335,32 +275,10 @@ class KernelRecovery(Recovery):
         if not isinstance(self.contamination, str):
             self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
         self._rows = self._joint_rows(result.A.astype(np.float64, copy=False), bounds)
-        self._mark_entries(X)
+        self._mark_entries(X, self.recovered_)
 
     def _joint_rows(self, A: Array, bounds: Any) -> _flagged.RowMender:
         """Return what mends new rows: the recovered ones are the reference, and every new row may move."""
         settings = Settings(self.kernel_, 1e-5, self.error_, 0.5)
         fixed = (None, None) if self.rho_ is None else (self.lam_, cutoff_from_rho(self.rho_))
         return _flagged.RowMender(Mender(A, bounds, *fixed), settings)
-
-    # --- both ---------------------------------------------------------------------------------------------------------
-
-    def _one_kernel(self, X: Array, width: float = 1.0) -> Kernel:
-        if isinstance(self.kernel, Kernel):
-            return self.kernel
-        if self.kernel == "rbf":
-            return RBF(width * tuning.auto_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
-        kernel = Polynomial(self.degree, self.coef0) if self.kernel == "poly" else Linear()
-        kernel.check(X)
-        return kernel
-
-    def _mark_entries(self, X: Array) -> None:
-        if self.error_ == "entries":
-            change = np.abs(np.nan_to_num(self.recovered_ - X))
-            tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(self.recovered_) / X.shape[1]))
-            self.entry_outliers_ = change > tolerance
-
-
-def _number(value: Any) -> float | None:
-    """Return a parameter as a float; None for "auto"."""
-    return None if isinstance(value, str) else float(value)

@@ -33,6 +33,10 @@ def check_parameters(est: Any) -> None:
     check_choice("repair", est.repair, ("flagged", "all"))
     check_choice("penalty", est.penalty, ("auto", "nuclear", "schatten"))
     check_choice("solver", est.solver, tuple(SOLVERS))
+    if isinstance(est.landmarks, str):
+        check_choice("landmarks", est.landmarks, ("auto",))
+    elif est.landmarks is not None:
+        check_count("landmarks", est.landmarks)
     if isinstance(est.init, str):
         check_choice("init", est.init, ("data", "zeros"))
     check_common(est)

@@ -42,6 +42,8 @@ def summary(est: Any) -> str:
         lines.append("Worst rows: " + ", ".join(f"{row} (z = {est.outlier_scores_[row]:.1f})" for row in worst) + ".")
     if hasattr(est, "entry_outliers_"):
         lines.append(f"{int(est.entry_outliers_.sum())} of {est.entry_outliers_.size} entries replaced.")
+    if getattr(est, "scale", None) is not None:
+        lines.append("Columns were compared in units of their own.")
     lines += _warnings(est, n, flagged)
     lines.append(f"Chosen: {chosen(est)}.")
     return "\n".join(lines)
@@ -66,7 +68,7 @@ def _separation(est: Any) -> str:
 def _warnings(est: Any, n: int, flagged: int) -> list[str]:
     out = []
     if getattr(est, "at_rounding_", False):
-        out.append("The rows agree with each other to rounding error: the order of their scores says nothing.")
+        out.append("Typical rows score all but the same: the order among them says nothing.")
     if n < FEW_ROWS:
         out.append(f"Caution: {n} rows are too few to tell a rare row from a wrong one.")
     if flagged > MANY_FLAGGED * n:

@@ -6,6 +6,7 @@ import numpy as np
 
 from kernmend import tuning
 from kernmend._typing import Array
+from kernmend.estimators._units import Units
 from kernmend.kernels import RBF, Kernel, Linear
 from kernmend.report._given import Given, Rows, rounded
 from kernmend.report._why import kernel_words
@@ -33,8 +34,9 @@ def map_facts(est: Any, given: Given, first: Rows) -> dict[str, Any]:
         good = np.flatnonzero(~est.outliers_)
         pool = good if good.size >= 5 else np.arange(n_rows)
         basis = np.sort(rng.choice(pool, min(BASIS, pool.size), replace=False))
-        plane, words = _plane(getattr(est, "kernel_", Linear()), given.after(basis))
-        where = plane.project(before), plane.project(after)
+        enter = getattr(getattr(est, "best_estimator_", est), "_units", Units()).enter
+        plane, words = _plane(getattr(est, "kernel_", Linear()), enter(given.after(basis)))
+        where = plane.project(enter(before)), plane.project(enter(after))
     return {
         "rows": rows.tolist(),
         "before": rounded(where[0], 5),

@@ -1,0 +1,128 @@
+"""Landmarks: most rows are mended against some of them, in blocks."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from kernmend import KernelRecovery
+from kernmend.corruption import gaussian_noise, uniform_outliers
+from kernmend.datasets import make_circle, make_cubic_surface
+from kernmend.estimators import _large
+from kernmend.metrics import f1_score, snr
+
+
+def noisy(n=1200, d=20, seed=0):
+    truth = make_cubic_surface(n, d, random_state=seed)
+    return truth, *gaussian_noise(truth, 0.1, random_state=seed)
+
+
+def test_landmarks_are_drawn_only_where_there_are_more_rows():
+    assert _large.draw_landmarks(100, None, 0) is None
+    assert _large.draw_landmarks(100, 100, 0) is None
+    assert _large.draw_landmarks(_large.MANY_ROWS, "auto", 0) is None
+    assert _large.draw_landmarks(_large.MANY_ROWS + 1, "auto", 0).size == _large.AUTO_LANDMARKS
+    rows = _large.draw_landmarks(50, 20, 3)
+    assert np.unique(rows).size == 20
+    np.testing.assert_array_equal(rows, _large.draw_landmarks(50, 20, 3))
+
+
+def test_blocks_cover_all_rows_once():
+    parts = [np.arange(11)[rows] for rows in _large.blocks(11, 4)]
+    np.testing.assert_array_equal(np.concatenate(parts), np.arange(11))
+    assert [part.size for part in parts] == [4, 4, 3]
+
+
+def test_rows_that_are_no_landmarks_are_found_and_mended():
+    truth, X, bad = noisy()
+    est = KernelRecovery(landmarks=300, random_state=0).fit(X)
+    full = KernelRecovery(landmarks=None, random_state=0).fit(X)
+    assert est.recovered_.shape == X.shape
+    assert f1_score(bad, est.outliers_) > 0.95
+    assert snr(truth[bad], est.recovered_[bad]) > snr(truth[bad], full.recovered_[bad]) - 3.0
+    assert snr(truth[bad], est.recovered_[bad]) > snr(truth[bad], X[bad]) + 3.0
+    np.testing.assert_array_equal(est.recovered_[~est.outliers_], X[~est.outliers_])
+    np.testing.assert_array_equal(est.outliers_, est.outlier_scores_ > est.threshold_)
+    assert est._rows.mender.L.shape[0] < 300
+
+
+def test_the_size_of_the_blocks_does_not_matter(monkeypatch):
+    _, X, _ = noisy(600)
+    whole = KernelRecovery(landmarks=200).fit(X)
+    blocks = _large.blocks
+    monkeypatch.setattr(_large, "blocks", lambda n: blocks(n, 37))
+    parts = KernelRecovery(landmarks=200).fit(X)
+    np.testing.assert_allclose(parts.recovered_, whole.recovered_, atol=1e-7)
+    np.testing.assert_array_equal(parts.outliers_, whole.outliers_)
+
+
+def test_missing_entries_outside_the_landmarks_are_filled_in():
+    X = make_circle(400, random_state=0).X
+    X, _ = uniform_outliers(X, 0.05, random_state=0)
+    X[5, 0] = X[120, 1] = X[333, 0] = np.nan
+    est = KernelRecovery(landmarks=150).fit(X)
+    assert np.isfinite(est.recovered_).all()
+
+
+def test_float32_stays_float32():
+    _, X, _ = noisy(500)
+    est = KernelRecovery(landmarks=150).fit(X.astype(np.float32))
+    assert est.recovered_.dtype == np.float32
+    assert est.transform(X.astype(np.float32)).dtype == np.float32
+
+
+def test_a_share_asked_for_is_about_that_of_all_rows():
+    _, X, _ = noisy(900)
+    est = KernelRecovery(landmarks=300, contamination=0.2).fit(X)
+    assert abs(est.outliers_.mean() - 0.2) < 0.08
+
+
+def test_no_array_of_n_by_n():
+    """5,200 rows by 5,200 would be 216 MB."""
+    truth = make_cubic_surface(5200, 8, random_state=0)
+    X, bad = gaussian_noise(truth, 0.05, random_state=0)
+    tracemalloc.start()
+    est = KernelRecovery(landmarks=400).fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60e6
+    assert f1_score(bad, est.outliers_) > 0.7
+
+
+def test_ctrl_c_between_blocks_keeps_what_is_done(monkeypatch):
+    _, X, bad = noisy(900)
+    blocks = _large.blocks
+    monkeypatch.setattr(_large, "blocks", lambda n: blocks(n, 200))
+    done = []
+
+    def interrupted(self, X, **budget):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(len(X))
+        return mend_and_score(self, X, **budget)
+
+    from kernmend.estimators._flagged import RowMender
+
+    mend_and_score = RowMender.mend_and_score
+    monkeypatch.setattr(RowMender, "mend_and_score", interrupted)
+    with pytest.warns(UserWarning, match="interrupted"):
+        est = KernelRecovery(landmarks=200).fit(X)
+    assert est.stop_reason_ == "interrupted"
+    assert np.isfinite(est.recovered_).all()
+    assert 0 < (est.outliers_ & bad).sum() < bad.sum()
+
+
+@pytest.mark.parametrize("landmarks", [0, -3, 2.5, "some"])
+def test_bad_landmarks(landmarks):
+    with pytest.raises((ValueError, TypeError), match="landmarks must be"):
+        KernelRecovery(landmarks=landmarks).fit(noisy(50)[1])
+
+
+def test_inspecting_many_rows_scores_them_as_the_fit_does():
+    _, X, _ = noisy(700)
+    est = KernelRecovery(landmarks=250, error="rows")
+    z, flags, threshold = est._look(X)
+    est.fit(X)
+    np.testing.assert_allclose(z, est.outlier_scores_, atol=1e-8)
+    np.testing.assert_array_equal(flags, est.outliers_)
+    assert threshold == est.threshold_

@@ -1,0 +1,97 @@
+"""Columns in units of their own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kernmend
+from kernmend import KernelRecovery
+from kernmend.estimators._units import Units, spreads
+from kernmend.metrics import f1_score
+
+SIZES = np.array([1e-3, 1.0, 1e4])
+
+
+def torus(n=300, seed=0):
+    """A surface in three columns, a tenth of its rows replaced."""
+    rng = np.random.default_rng(seed)
+    u, v = rng.uniform(0, 2 * np.pi, (2, n))
+    truth = np.column_stack([(2 + np.cos(v)) * np.cos(u), (2 + np.cos(v)) * np.sin(u), np.sin(v)])
+    bad = np.arange(n) < n // 10
+    X = np.where(bad[:, np.newaxis], rng.uniform(-4, 4, truth.shape), truth)
+    return X, bad
+
+
+@given(st.integers(0, 50), st.sampled_from([np.float64, np.float32]))
+def test_what_did_not_change_comes_back_bit_for_bit(seed, dtype):
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal((6, 3)) * SIZES).astype(dtype)
+    X[0, 1] = np.nan
+    units = Units.of("columns", X)
+    A = units.enter(X).copy()
+    A[0, 1] = 2.0
+    A[3] += 1.0
+    out = units.leave(A, X)
+    same = np.ones(X.shape, dtype=bool)
+    same[0, 1] = same[3] = False
+    np.testing.assert_array_equal(out[same], X[same])
+    np.testing.assert_allclose(out[0, 1], 2.0 * units.sizes[1], rtol=1e-6)
+    assert out.dtype == dtype
+
+
+def test_one_far_value_does_not_set_the_unit():
+    X = np.random.default_rng(0).standard_normal((200, 2)) * [1.0, 1e5]
+    X[3] = 1e12
+    np.testing.assert_allclose(spreads(X), [1.0, 1e5], rtol=0.2)
+
+
+@pytest.mark.parametrize("scale", ["rows", [1.0, -1.0, 1.0], [1.0, 2.0], "x", np.nan, [1.0, 0.0, 1.0]])
+def test_bad_scales(scale):
+    with pytest.raises(ValueError, match="scale must be"):
+        KernelRecovery(scale=scale).fit(torus()[0])
+
+
+@pytest.mark.parametrize("repair", ["flagged", "all"])
+def test_units_of_columns_do_not_matter(repair):
+    X, _ = torus(150)
+    plain = KernelRecovery(scale="columns", repair=repair, max_iter=50, tol=1e-4).fit(X)
+    mixed = KernelRecovery(scale="columns", repair=repair, max_iter=50, tol=1e-4).fit(X * SIZES)
+    np.testing.assert_array_equal(plain.outliers_, mixed.outliers_)
+    np.testing.assert_allclose(mixed.recovered_, plain.recovered_ * SIZES, rtol=1e-4, atol=1e-6)
+
+
+def test_mixed_units_mislead_without_a_scale_and_not_with_one():
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 200)
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    bad = np.arange(200) < 15
+    X[bad] = rng.uniform(-0.5, 0.5, (15, 2))
+    X = X * [1e-3, 1e4]
+    without, given = KernelRecovery().fit(X), KernelRecovery(scale="columns").fit(X)
+    assert f1_score(bad, given.outliers_) > 0.9
+    assert f1_score(bad, without.outliers_) < 0.5
+    np.testing.assert_array_equal(given.recovered_[~given.outliers_], X[~given.outliers_])
+    np.testing.assert_array_equal(given.predict(X) == -1, given.outliers_)
+    np.testing.assert_allclose(given.transform(X), given.recovered_, rtol=1e-9, atol=1e-12)
+
+
+def test_bounds_are_in_the_units_of_the_data():
+    X, _ = torus()
+    est = KernelRecovery(scale=SIZES, bounds=(-3 * SIZES, 3 * SIZES)).fit(X * SIZES)
+    A = est.recovered_[est.outliers_]
+    assert (np.abs(A) <= 3 * SIZES * (1 + 1e-12)).all()
+
+
+def test_tables_are_scaled_where_their_columns_are_far_apart():
+    X, bad = torus()
+    apart = pd.DataFrame(X * SIZES, columns=["mm", "seconds", "euros"])
+    mended = kernmend.mend(apart)
+    assert mended.estimator.scale == "columns"
+    assert "units of their own" in mended.summary()
+    assert f1_score(bad, mended.flags) > 0.8
+    assert kernmend.mend(pd.DataFrame(X, columns=["x", "y", "z"])).estimator.scale is None
+    assert kernmend.mend(apart, scale=None).estimator.scale is None
+    assert kernmend.mend(X * SIZES).estimator.scale is None  # an array has no names: its columns may be pixels
+    assert mended.estimator.report_data()["map"]["before"]
