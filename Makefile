@@ -27,7 +27,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 figures: $(READY)
-	$(BIN)/kernmend demo --out docs/images --force
+	$(BIN)/kernmend demo --out demo --force && cp demo/circle.png docs/images/
 	$(BIN)/python -m benchmarks methods-picture
 
 screenshots: $(READY) $(BROWSER)

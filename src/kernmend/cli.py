@@ -38,25 +38,27 @@ for command in (mend, inspect, apply):
     cli.add_command(command)
 
 
-@cli.command(short_help="Mend a circle: a table and a picture.")
+@cli.command(short_help="Mend a circle: a table, a picture, a report.")
 @click.option(
     "-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("demo"), show_default=True,
-    help="Folder for the picture.",
+    help="Folder for the picture and the report.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the circle and outliers.")
-@click.option("--force", is_flag=True, help="Overwrite a picture that is there.")
+@click.option("--force", is_flag=True, help="Overwrite what is there.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
 def demo(out: Path, seed: int, force: bool, quiet: bool) -> None:
-    """Mend a circle of 100 points, 10 of them wrong; print a table, write a picture."""
-    picture = out / "circle.png"
-    if picture.exists() and not force:
-        raise click.UsageError(f"{picture} is there already; say --force to overwrite it, or -o for another folder")
-    from kernmend.demo import run_demo
+    """Mend a circle of 100 points, 10 of them wrong; print a table, write a picture and a report."""
+    picture, report = out / "circle.png", out / "report.html"
+    for path in (picture, report):
+        if path.exists() and not force:
+            raise click.UsageError(f"{path} is there already; say --force to overwrite it, or -o for another folder")
+    from kernmend.demo import run_demo, write_report
 
     result = run_demo(random_state=seed, verbose=0 if quiet else 1)
     _print_demo(result)
     _write_picture(result, picture)
     click.echo(f"Picture: {picture}")
+    click.echo(f"Report: {write_report(result, report)}")
     if result.estimator.stop_reason_ == "interrupted":
         raise click.exceptions.Exit(130)
 

@@ -78,8 +78,11 @@ def draw_line(scores: Array, *, evidence: float | None = None, least: float = 0.
     if evidence is None and split.gain < needed_gain(scores.size):
         return Line(middle, spread, float("inf"), split.gain, least)
     small = 0 < split.above < SMALL_GROUP
-    threshold = split.cut if small else _soft_threshold(scores, least, 1.0 if evidence is None else ODDS)
-    return Line(middle, spread, max(threshold, GUARD), split.gain if evidence is None else evidence, least)
+    if evidence is None:
+        threshold = split.cut if small else _soft_threshold(scores, least)
+        return Line(middle, spread, max(threshold, GUARD), split.gain, least)
+    threshold = max(_soft_threshold(scores, least, ODDS), split.cut if small else GUARD)
+    return Line(middle, spread, max(threshold, GUARD), evidence, least)
 
 
 def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:

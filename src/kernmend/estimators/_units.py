@@ -58,7 +58,7 @@ def spreads(X: Array) -> Array:
     The standard deviation where most of the values are equal, 1 where all are.
 
     >>> spreads(np.array([[0.0, 5.0, 0.0], [10.0, 5.0, 0.0], [20.0, 5.0, 0.0], [30.0, 5.0, 2.0]])).round(3)
-    array([10.251,  1.   ,  0.366])
+    array([10.239,  1.   ,  0.524])
     """
     low, high = np.nanpercentile(X, [15.87, 84.13], axis=0)
     half = (high - low) / 2.0
