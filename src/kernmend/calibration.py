@@ -28,6 +28,7 @@ ROUGH_ROWS = 1e-4, "rows", 0.1  # cut-off, error model and force of the first me
 ROUGH_ENTRIES = 1e-6, "entries", 1.0, 0.3  # the same where that makes the rows look right, with the refit
 LOOKS_RIGHT = 0.3  # suspicion above that of good rows; wrong rows mended entry by entry have 0.5 to 1, wrong entries 0
 FEW_ENTRIES = 1 / 3  # at most: with noise in all pixels, up to a half of them must change before a row looks right
+DOUBT = 1.05  # what the cost of the other error model counts: it must be clearly better
 HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40
 MAX_REFERENCE = 1200  # good rows that calibration works with
@@ -126,7 +127,7 @@ def calibrate(
     )
     planting = evidence.hold_out(seed)
     settings = planting.rough(grid.middle().kernel, entries="entries" in grid.forces)
-    covered = settings.error == "entries"
+    favoured = settings.error
     tried = 0
 
     def told(settings: Settings) -> float:
@@ -135,10 +136,10 @@ def calibrate(
         value = cost(settings)
         if callback is not None:
             callback(tried, value)
-        return value
+        return value if settings.error == favoured else DOUBT * value
 
     for start in (grid.middle(), None):
-        cost = planting.cost(settings, whole=covered)
+        cost = planting.cost(settings, whole=favoured == "entries")
         try:
             settings = grid.climb(start or grid.nearest(settings), told)
         except KeyboardInterrupt:

@@ -13,6 +13,7 @@ from kernmend.scoring import ReferenceScorer, Scorer, choose_scorer
 from kernmend.second_look import ChangeScorer, look_again
 from kernmend.separation import Line, flag_share
 
+AS_CLEAR = 0.75  # of the first look's evidence: the second look ranks rows better, so it may have less
 MIN_GOOD_ROWS = 5  # fewer say nothing about a surface
 
 
@@ -38,11 +39,11 @@ def find_flags(X: Array, contamination: float | None, *, seed: int) -> Flags:
 
 
 def second_look(X: Array, flags: Flags, mender: Mender, settings: Settings, *, seed: int) -> Flags | None:
-    """Return the flags by how far mending moves the rows, where that tells the wrong ones more clearly; else None."""
+    """Return the flags by how far mending moves the rows, where that tells the wrong ones as clearly; else None."""
     if settings.error != "entries" or settings.refit == 0.0:
         return None
     z, line = look_again(X, flags.z, flags.outliers, mender, settings, seed=seed)
-    if line.gain <= flags.line.gain or not np.isfinite(line.threshold):
+    if line.gain < AS_CLEAR * flags.line.gain or not np.isfinite(line.threshold):
         return None
     return Flags(z, z > line.threshold, line.threshold, line, flags.scorer)
 
