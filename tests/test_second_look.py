@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kernmend import KernelRecovery
 from kernmend.corruption import occlusion
-from kernmend.datasets import load_mnist
+from kernmend.datasets import load_mnist, make_cubic_surface
 from kernmend.graphs import similar_features
 from kernmend.kernels import RBF, Linear, Polynomial, median_squared_distance
 from kernmend.mending import Mender, Settings
@@ -162,3 +162,24 @@ def test_covered_digits():
     np.testing.assert_array_equal(est.recovered_[~est.outliers_], X[~est.outliers_])
     np.testing.assert_allclose(est.transform(X), est.recovered_, atol=1e-12)
     np.testing.assert_array_equal(est.predict(X) == -1, est.outliers_)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_one_wrong_cell_of_a_table_is_mended_and_the_others_of_its_row_stay(seed):
+    truth = make_cubic_surface(300, 10, random_state=seed)
+    rng = np.random.default_rng(seed)
+    X = truth.copy()
+    rows, columns = np.arange(30), rng.integers(0, 10, 30)
+    X[rows, columns] += 6 * truth.std(axis=0)[columns] * rng.choice([-1, 1], 30)
+    est = KernelRecovery().fit(X)
+    assert est.error_ == "entries"
+    assert f1_score(np.arange(300) < 30, est.outliers_) > 0.95
+    assert np.linalg.norm(est.recovered_ - truth) < 0.05 * np.linalg.norm(X - truth)
+    assert (est.recovered_[:30] != X[:30]).sum() <= 40
+
+
+def test_whole_wrong_rows_of_a_table_are_told_from_wrong_cells():
+    truth = make_cubic_surface(300, 6, random_state=0)
+    X = truth.copy()
+    X[:30] = np.random.default_rng(0).uniform(truth.min(axis=0), truth.max(axis=0), (30, 6))
+    assert KernelRecovery().fit(X).error_ == "rows"

@@ -26,9 +26,12 @@ GROW = 2
 REFITS = ((0.0, 0), *((share, grow) for grow in (0, GROW) for share in (0.3, 0.6, 1.0, 1.5)))  # `refit` and `grow`
 ROUGH_ROWS = 1e-4, "rows", 0.1  # cut-off, error model and force of the first mending: it must move the rows
 ROUGH_ENTRIES = 1e-6, "entries", 1.0, 0.3  # the same where that makes the rows look right, with the refit
+ROUGH_FEW = 1e-6, "entries", 0.2, 0.3  # the same with few features, whose kernels are narrow
 LOOKS_RIGHT = 0.3  # suspicion above that of good rows; wrong rows mended entry by entry have 0.5 to 1, wrong entries 0
 FEW_ENTRIES = 1 / 3  # at most: with noise in all pixels, up to a half of them must change before a row looks right
 DOUBT = 1.05  # what the cost of the other error model counts: it must be clearly better
+FEW_OF_FEW = 0.4  # the same with few features: one of three, and a little
+MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
 HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40
 MAX_REFERENCE = 1200  # good rows that calibration works with
@@ -89,12 +92,13 @@ class Planting:
 
     def rough(self, kernel: Kernel, *, entries: bool) -> Settings:
         """Return how to mend for the first time: entry by entry where a few changed entries make rows look right."""
-        by_rows, by_entries = Settings(kernel, *ROUGH_ROWS), Settings(kernel, *ROUGH_ENTRIES)
+        many = self.held.shape[1] >= MANY_FEATURES
+        by_rows, by_entries = Settings(kernel, *ROUGH_ROWS), Settings(kernel, *(ROUGH_ENTRIES if many else ROUGH_FEW))
         if not entries or self.suspect is None:
             return by_rows
         unbounded = replace(self.mender, bounds=None)  # bounds alone make noise on constant entries look right
         A = unbounded.mend(self.donors, by_entries, max_iter=SEARCH_ITERATIONS)
-        few = float(np.mean(self.donors != A)) <= FEW_ENTRIES
+        few = float(np.mean(self.donors != A)) <= (FEW_ENTRIES if many else FEW_OF_FEW)
         looks_right = _level(self.suspect(A)) - _level(self.suspect(self.held)) < LOOKS_RIGHT
         return by_entries if few and looks_right else by_rows
 

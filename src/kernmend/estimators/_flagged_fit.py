@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kernmend import completion, tuning
 from kernmend._typing import Array
-from kernmend.calibration import Calibration, calibrate
+from kernmend.calibration import MANY_FEATURES, Calibration, calibrate
 from kernmend.estimators import _flagged, _large
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
@@ -19,7 +19,7 @@ from kernmend.second_look import ChangeScorer
 from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
 
 WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
-MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
+LEAST_FEATURES = 3  # for a wrong entry to be told from a wrong row
 
 NOT_CHOSEN = Settings(RBF(1.0), 1e-5, "rows", 0.5)
 
@@ -162,7 +162,7 @@ class FlaggedRecovery(Recovery):
         """Return the error models to choose from."""
         if self.error != "auto":
             return [self.error]
-        return ["rows", "entries"] if n_features >= MANY_FEATURES else ["rows"]
+        return ["rows", "entries"] if n_features >= LEAST_FEATURES else ["rows"]
 
     def _complete(self, X: Array) -> Array:
         """Return X with missing entries filled in, by the Schatten path over all rows."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kernmend
-from kernmend.estimators._flagged_fit import MANY_FEATURES
+from kernmend.calibration import MANY_FEATURES
 from kernmend.kernels import Kernel
 
 CALIBRATED = (
