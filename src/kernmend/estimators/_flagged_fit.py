@@ -50,19 +50,21 @@ class FlaggedRecovery(Recovery):
     def _fit_flagged(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
         """Learn from all rows, or from landmarks, and mend."""
         landmarks = _large.draw_landmarks(X.shape[0], self.landmarks, self._seed())
-        learned = X if landmarks is None else X[landmarks]
-        self._units = Units.of(self.scale, learned)
-        self._learn(self._units.enter(learned), choose)
-        if landmarks is None:
-            self.recovered_ = self._units.leave(self.recovered_, X)
-        else:
+        self._learn_from(X if landmarks is None else X[landmarks], choose)
+        if landmarks is not None:
             self._mend_others(X, landmarks)
+
+    def _learn_from(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
+        """Learn from rows, and mend those that are wrong."""
+        self._units = Units.of(self.scale, X)
+        self._learn(self._units.enter(X), choose)
+        self.recovered_ = self._units.leave(self.recovered_, X)
 
     def _mend_others(self, X: Array, landmarks: NDArray[np.intp]) -> None:
         """Put what was learned from the landmarks beside what it says of the other rows."""
         others = np.setdiff1d(np.arange(X.shape[0]), landmarks)
         recovered, z, flags = X.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=bool)
-        recovered[landmarks] = self._units.leave(self.recovered_, X[landmarks])
+        recovered[landmarks] = self.recovered_
         z[landmarks], flags[landmarks] = self.outlier_scores_, self.outliers_
         done = 0
         with self._counting("mending", others.size) as callback:
@@ -79,7 +81,8 @@ class FlaggedRecovery(Recovery):
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
         self.recovered_, self.outlier_scores_, self.outliers_ = recovered, z, flags
-        self._mark_entries(self._units.enter(X), self._units.enter(recovered))
+        if self.error_ == "entries":
+            self.entry_outliers_ = self._changed_entries(self._units.enter(X), self._units.enter(recovered))
 
     def _look(self, X: Any) -> tuple[Array, NDArray[np.bool_], float]:
         """Return the scores of the rows, which look wrong, and the threshold, without mending.
@@ -192,9 +195,12 @@ class FlaggedRecovery(Recovery):
 
     def _mark_entries(self, X: Array, recovered: Array) -> None:
         if self.error_ == "entries":
-            change = np.abs(np.nan_to_num(recovered - X))
-            tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(recovered) / X.shape[1]))
-            self.entry_outliers_ = change > tolerance
+            self._entry_tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(recovered) / X.shape[1]))
+            self.entry_outliers_ = self._changed_entries(X, recovered)
+
+    def _changed_entries(self, X: Array, recovered: Array) -> NDArray[np.bool_]:
+        """Return which entries were replaced: changed by more than a share of a typical difference."""
+        return np.abs(np.nan_to_num(recovered - X)) > self._entry_tolerance
 
 
 def number(value: Any) -> float | None:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend import completion
 from kernmend._typing import Array
 from kernmend.errors import KernelError
-from kernmend.estimators import _flagged, _joint, _large
+from kernmend.estimators import _dask, _flagged, _joint, _large
 from kernmend.estimators._base import MOVED
 from kernmend.estimators._flagged_fit import FlaggedRecovery, number
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
@@ -173,8 +173,9 @@ class KernelRecovery(FlaggedRecovery):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The corrupted data; NaN means missing, inf is an error.
+        X : array-like or dask array or dataframe of shape (n_samples, n_features)
+            The corrupted data; NaN means missing, inf is an error. Of dask data only the landmarks are computed here;
+            `recovered_`, `outlier_scores_` and `outliers_` are lazy.
         y : ignored
         gram : array-like of shape (n_samples, n_samples), optional
             With repair="all", a similarity that the recovered data should have: B'B is held at it (section 4.2 of the
@@ -183,6 +184,10 @@ class KernelRecovery(FlaggedRecovery):
             With repair="all", B'B at the start only.
         """
         check_parameters(self)
+        _dask.forget(self)
+        if _dask.is_lazy(X):
+            _dask.fit(self, X)
+            return self
         X = self._validate(X, reset=True, ensure_min_samples=2)
         if self.repair == "all":
             self._units = Units.of(self.scale, X)
@@ -201,6 +206,8 @@ class KernelRecovery(FlaggedRecovery):
         With repair="flagged" a row that fits comes back as it is, missing entries filled in.
         """
         check_is_fitted(self)
+        if _dask.is_lazy(X):
+            return _dask.by_rows(self, "transform", X)
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
         for rows in _large.blocks(X.shape[0]):
@@ -211,6 +218,8 @@ class KernelRecovery(FlaggedRecovery):
     def score_samples(self, X: Any) -> Any:
         """Return minus the outlier score of each row against the good ones: higher is more normal."""
         check_is_fitted(self)
+        if _dask.is_lazy(X):
+            return _dask.by_rows(self, "score_samples", X)
         X = np.ascontiguousarray(self._units.enter(self._validate(X, reset=False)), dtype=np.float64)
         if self._rows.judge is not None:
             parts = [self._rows.fill(X[rows]) for rows in _large.blocks(X.shape[0])]
@@ -226,6 +235,8 @@ class KernelRecovery(FlaggedRecovery):
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows that do not fit the good ones, +1 for the others."""
         check_is_fitted(self)
+        if _dask.is_lazy(X):
+            return _dask.by_rows(self, "predict", X)
         if self.repair == "flagged":
             X = np.ascontiguousarray(self._units.enter(self._validate(X, reset=False)), dtype=np.float64)
             parts = [self._rows.fill(X[rows]) for rows in _large.blocks(X.shape[0])]
