@@ -75,7 +75,7 @@ def _make_lazy(est: Any, X: Any, parts: Sequence[Any], sizes: Sequence[int], sta
 
 
 def _take(block: Any, start: int, places: Any, names: Any) -> tuple[Any, Any, int]:
-    """Return the landmarks of a block, which columns it has values in, and how many are missing; check it on the way."""
+    """Return the landmarks of a block, the columns with values, and how many are missing; check it on the way."""
     values = _numbers(block)
     missing = np.isnan(values)
     try:
