@@ -191,6 +191,7 @@ def inspect(source: Path, **options: Any) -> None:
 @click.argument("model", type=FILE)
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=ANY)
 @click.option("-o", "--output", type=ANY, help="The mended data; with several inputs a folder for them.")
+@click.option("--follow", is_flag=True, help="Let the model follow slow drift from file to file; MODEL stays as it is.")
 @_of_data
 @_of_run
 def apply(model: Path, sources: tuple[Path, ...], **options: Any) -> None:

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernmend import cli_words, saving, sugar
 from kernmend._methods import METHODS
+from kernmend._typing import Array
 from kernmend.cli_mend import plain
 from kernmend.io import Dataset, FileError, read, replacing
 from kernmend.tables import changed, settle
@@ -81,18 +82,20 @@ def run_inspect(source: Path, *, rows: int, scores: Path | None, method: str, **
         tell(options, facts, lambda: cli_words.of_inspect(facts, data, found, rows))
 
 
-def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, **options: Any) -> None:
+def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, follow: bool, **options: Any) -> None:
     """Mend one file after the other with a model from disk; those that are done stay when a later one fails."""
     with session(options) as started:
         estimator = _load(model)
+        if follow and not hasattr(estimator, "partial_fit"):
+            raise Refused(f"{model} is of a method that cannot follow drift: kernel can")
         targets = find_targets(sources, output)
         check_free(targets, options["force"], made=output)
         for source, target in zip(sources, targets, strict=True):
             data, order = _read_for_model(source, options, estimator)
             with failing(estimator):
                 X = data.X[:, order]
-                A = settle(estimator.transform(X)[:, np.argsort(order)], data)
-                flags, scores = estimator.predict(X) == -1, -estimator.score_samples(X)
+                A, flags, scores = _apply(estimator, X, follow)
+                A = settle(A[:, np.argsort(order)], data)
             facts = cli_words.facts("apply", data, flags, scores) | {"model": str(model)}
             facts |= cli_words.changes(changed(A, data.X), data.X)
             with writing():
@@ -101,6 +104,14 @@ def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, **op
             now = time.perf_counter()
             facts["seconds"], started = round(now - started, 3), now
             tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
+
+
+def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
+    """Return the rows mended, which do not fit, and their scores; the model as it is, or following."""
+    if follow:
+        estimator.partial_fit(X)
+        return estimator.recovered_, estimator.outliers_, estimator.outlier_scores_
+    return estimator.transform(X), estimator.predict(X) == -1, -estimator.score_samples(X)
 
 
 # --- reading and fitting ----------------------------------------------------------------------------------------------

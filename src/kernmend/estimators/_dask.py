@@ -160,8 +160,8 @@ def gathered(est: Any) -> Any:
 
 
 def forget(est: Any) -> None:
-    """Remove what only a fit to a lazy array leaves."""
-    for name in ("_of_landmarks", "_gathered", "_landmark_rows", "n_missing_"):
+    """Remove what only a fit to a lazy array, or one in batches, leaves."""
+    for name in ("_of_landmarks", "_gathered", "_landmark_rows", "n_missing_", "n_samples_seen_"):
         vars(est).pop(name, None)
 
 

@@ -110,7 +110,7 @@ class FlaggedRecovery(Recovery):
         contamination = None if isinstance(self.contamination, str) else float(self.contamination)
         return filled, _flagged.find_flags(filled, contamination, seed=self._seed())
 
-    def _learn(self, X: Array, choose: Callable[..., Calibration]) -> None:
+    def _learn(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
         """Find the wrong rows of `X`, choose how to mend, and mend them."""
         filled, flags = self._find(X)
         mender = self._mender(filled, flags.outliers)

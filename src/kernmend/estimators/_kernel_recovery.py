@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend import completion
 from kernmend._typing import Array
 from kernmend.errors import KernelError
-from kernmend.estimators import _dask, _flagged, _joint, _large
+from kernmend.estimators import _dask, _flagged, _joint, _large, _stream
 from kernmend.estimators._base import MOVED
 from kernmend.estimators._flagged_fit import FlaggedRecovery, number
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
@@ -107,6 +107,8 @@ class KernelRecovery(FlaggedRecovery):
         The kernel that was used.
     gamma_, lam_, rho_, error_ : float, float, float, str
         The values that were used; `gamma_` is None for kernels without it.
+    n_samples_seen_ : int
+        After `partial_fit`: rows of all calls.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -198,6 +200,31 @@ class KernelRecovery(FlaggedRecovery):
         else:
             raise ValueError("gram and start_gram belong to the joint model: say repair='all'")
         self._tell(X)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, *, recalibrate: bool = False) -> "KernelRecovery":
+        """Mend a batch of rows against those found good so far, and let these follow slow drift.
+
+        With repair="flagged". The first call is a fit, unless there was one. Each later one scores and mends the rows
+        of `X` against the landmarks, good rows of which there are at most `landmarks` (2,000 if "auto"). Then rows of
+        `X` that are not flagged and lack nothing become landmarks, drawn at random where they are more than a quarter
+        of `landmarks`, and as many of the oldest are forgotten. How rows are scored and mended stays, but is chosen
+        anew, from landmarks and batch together, while nothing was ever flagged, and when the share of flagged rows is
+        over 0.2 from what it was.
+
+        `recovered_`, `outlier_scores_`, `outliers_` are those of the rows of this call; `lam_`, `rho_`, `rank_` and
+        `objective_` of the last choice.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next rows; NaN means missing, inf is an error.
+        y : ignored
+        recalibrate : bool, default=False
+            Choose anew how to score and mend.
+        """
+        check_parameters(self)
+        _stream.follow(self, X, recalibrate)
         return self
 
     def transform(self, X: Any) -> Any:
