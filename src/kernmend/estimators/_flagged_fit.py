@@ -130,6 +130,7 @@ class FlaggedRecovery(Recovery):
             judge = _flagged.RowJudge(flags, ChangeScorer(mender, found.settings))
         bad = flags.outliers
         self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
+        self._usual_share = float(bad.mean())
         self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
         seen = {X[i].astype(np.float64).tobytes(): filled[i] for i in np.flatnonzero(np.isnan(X).any(axis=1) & ~bad)}
         self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge, seen, filled[bad]), found)

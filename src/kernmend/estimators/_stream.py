@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.estimators import _dask, _flagged, _large
-from kernmend.scoring import ReferenceScorer
 from kernmend.second_look import ChangeScorer
 
 FRESH = 0.25  # of the landmarks: what one batch replaces at most, so that no batch alone says what is normal
@@ -30,7 +29,6 @@ def follow(est: Any, X: Any, recalibrate: bool) -> None:
     rng = np.random.default_rng([est._seed(), seen])
     if not begun:
         est._fit_flagged(X)
-        est._usual_share = float(est.outliers_.mean())
         _settle(est, _draw(est._rows.mender.L, most, rng))
         est._tell(X)
     else:
@@ -46,7 +44,6 @@ def _take_in(est: Any, X: Array, most: int, recalibrate: bool, rng: np.random.Ge
     A, z, wrong = _mend(est, rows)
     if recalibrate or not np.isfinite(est.threshold_) or _differs(float(wrong.mean()), est._usual_share, len(X)):
         est._learn(np.vstack([L, _draw(rows, most, rng)]))
-        est._usual_share = float(est.outliers_.mean())
         L = L[~est.outliers_[: len(L)]]
         A, z, wrong = _mend(est, rows)
     est.recovered_, est.outlier_scores_, est.outliers_ = est._units.leave(A, X).astype(X.dtype), z, wrong
@@ -79,11 +76,11 @@ def _settle(est: Any, L: Array) -> None:
     if len(L) == len(old.mender.L) and (L == old.mender.L).all():
         return
     mender, flags = est._mender(L, np.zeros(len(L), dtype=bool)), old.judge.flags
-    scorer: ReferenceScorer | ChangeScorer
+    flags = replace(flags, z=flags.z[:0], outliers=flags.outliers[:0])  # of rows that may be gone
     if isinstance(old.judge.scorer, ChangeScorer):  # a distance, in units of the data: it needs no new line
-        scorer = ChangeScorer(mender, old.settings)
+        judge = _flagged.RowJudge(flags, ChangeScorer(mender, old.settings))
     else:
         scorer = flags.scorer.against(L)
-        flags = replace(flags, line=flags.line.moved_to(scorer.leave_one_out()))
-    flags = replace(flags, z=flags.z[:0], outliers=flags.outliers[:0])  # of rows that may be gone
-    est._rows = _flagged.RowMender(mender, old.settings, _flagged.RowJudge(flags, scorer))
+        line = flags.line.moved_to(scorer.leave_one_out())
+        judge = _flagged.RowJudge(replace(flags, line=line), scorer)
+    est._rows = _flagged.RowMender(mender, old.settings, judge)
