@@ -2,6 +2,7 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
@@ -124,6 +125,7 @@ def _cluster(workers: int | None, memory: str | None, cluster: str | None) -> It
     except ImportError as error:
         raise click.ClickException(NEEDED) from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is said in our words
+    warnings.filterwarnings("ignore", module="distributed")  # until the session ends
     if cluster is not None:
         try:
             client = distributed.Client(cluster, timeout=SECONDS)
@@ -138,7 +140,7 @@ def _cluster(workers: int | None, memory: str | None, cluster: str | None) -> It
             threads_per_worker=1,
             memory_limit=memory or "auto",
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             host="127.0.0.1",
             silence_logs=logging.CRITICAL,
         ) as local,

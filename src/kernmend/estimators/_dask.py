@@ -98,9 +98,10 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
     known = model._landmark_rows[low:high] - start
     out, z, wrong = X.copy(), np.zeros(len(X)), np.zeros(len(X), dtype=bool)
     out[known], z[known], wrong[known] = (getattr(model, name)[low:high] for name in OF_ROWS[:3])
-    others = np.setdiff1d(np.arange(len(X)), known)
-    for some in _large.blocks(others.size):
-        rows = others[some]
+    others = np.ones(len(X), dtype=bool)
+    others[known] = False
+    for some in _large.blocks(len(X), first=start):
+        rows = some.start + np.flatnonzero(others[some])
         A, z[rows], wrong[rows] = model._rows.mend_and_score(
             model._units.enter(X[rows]), max_iter=model.max_iter, tol=model.tol
         )

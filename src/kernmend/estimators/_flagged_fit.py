@@ -62,15 +62,16 @@ class FlaggedRecovery(Recovery):
 
     def _mend_others(self, X: Array, landmarks: NDArray[np.intp]) -> None:
         """Put what was learned from the landmarks beside what it says of the other rows."""
-        others = np.setdiff1d(np.arange(X.shape[0]), landmarks)
+        others = np.ones(X.shape[0], dtype=bool)
+        others[landmarks] = False
         recovered, z, flags = X.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=bool)
         recovered[landmarks] = self.recovered_
         z[landmarks], flags[landmarks] = self.outlier_scores_, self.outliers_
         done = 0
-        with self._counting("mending", others.size) as callback:
+        with self._counting("mending", int(others.sum())) as callback:
             try:
-                for some in _large.blocks(others.size):
-                    rows = others[some]
+                for some in _large.blocks(X.shape[0]):
+                    rows = some.start + np.flatnonzero(others[some])
                     A, z[rows], flags[rows] = self._rows.mend_and_score(
                         self._units.enter(X[rows]), max_iter=self.max_iter, tol=self.tol
                     )

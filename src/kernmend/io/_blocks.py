@@ -4,6 +4,7 @@ What is written grows in a working folder beside the target and takes its name w
 from the input, never from what is there, so it may be written twice: by a process that died, and by another.
 """
 
+import math
 import os
 import shutil
 import socket
@@ -29,6 +30,7 @@ from kernmend.io._worker import _zarr_array
 
 BLOCK_BYTES = 32 * 2**20  # as float64; more where a chunk or a row group is larger
 LEAST_BLOCKS = 16  # so that there is something for each worker, where chunks are small enough
+ROWS = 2000  # of a block in memory: one that ends where those do gives the same numbers to the last bit
 SAMPLE = 2000  # rows, of each of three blocks: from these it is seen whether columns have units of their own
 OUT = "out"  # in the working folder, what becomes the output
 
@@ -204,7 +206,8 @@ def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
     data = array_dataset(np.zeros((1, *shape[1:]), dtype), ask, format="zarr", save=_not_here, **facts)
     features = _arrays.choose(ask, None, int(np.prod(shape[1:])))
     most = min(BLOCK_BYTES // (8 * step * int(np.prod(shape[1:]))), shape[0] // (step * LEAST_BLOCKS))
-    rows = step * max(1, most)
+    same = ROWS // math.gcd(ROWS, step)  # chunks that together end where a block of rows in memory does
+    rows = step * (most // same * same or max(1, most))
     sizes = tuple(min(rows, shape[0] - start) for start in range(0, shape[0], rows))
     blocks = ZarrBlocks(ask, sizes, data.integer, data.bounds, name, features, step)
     return blocks, _with_sample(data, blocks)
