@@ -124,7 +124,8 @@ def _cluster(workers: int | None, memory: str | None, cluster: str | None) -> It
         import_module("dask.array")
     except ImportError as error:
         raise click.ClickException(NEEDED) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is said in our words
+    for name in ("distributed", "asyncio"):  # what matters of them is said in our words
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", module="distributed")  # until the session ends
     if cluster is not None:
         try:
@@ -135,6 +136,8 @@ def _cluster(workers: int | None, memory: str | None, cluster: str | None) -> It
             yield client
         return
     with (
+        # A worker that takes too much shall be ended and give its block to another, not wait for ever.
+        import_module("dask").config.set({"distributed.worker.memory.pause": False}),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
