@@ -75,9 +75,12 @@ def _written(target: Path) -> float:
     folders = list(target.parent.glob(f".{target.name}.*.part/out/c"))
     if not folders:
         return 0.0
-    files = list(folders[0].glob("*/*"))
-    born = folders[0].parent.stat().st_ctime  # its attributes are copied when all files are there
-    return sum(file.stat().st_mtime > born for file in files) / max(len(files), 1)
+    try:
+        files = list(folders[0].glob("*/*"))
+        born = folders[0].parent.stat().st_ctime  # its attributes are copied when all files are there
+        return sum(file.stat().st_mtime > born for file in files) / max(len(files), 1)
+    except FileNotFoundError:  # it got its name
+        return 0.0
 
 
 def mended_again(source: Path, numbers: list[int]) -> list[np.ndarray]:
