@@ -1,9 +1,13 @@
-"""`partial_fit`: landmarks that follow slow drift."""
+"""`partial_fit`, and `kernmend apply --follow`: landmarks that follow slow drift."""
+
+import json
+import sys
 
 import numpy as np
 import pytest
 
-from kernmend import KernelRecovery, load
+from kernmend import KernelRecovery, RobustPCA, load
+from kernmend.cli import _run
 from kernmend.estimators import _large
 
 STEP = np.pi / 90  # by which the plane of the circle turns from batch to batch
@@ -156,3 +160,26 @@ def test_other_columns_are_refused():
     est = KernelRecovery(landmarks=50).partial_fit(batch(0)[0])
     with pytest.raises(ValueError, match="features"):
         est.partial_fit(batch(1)[0][:, :2])
+
+
+def test_files_are_followed_one_after_the_other(tmp_path, monkeypatch, capfd):
+    def kernmend(*arguments):
+        monkeypatch.setattr(sys, "argv", ["kernmend", "apply", *map(str, arguments)])
+        return _run(type("Never", (), {"seen": False})()), capfd.readouterr()
+
+    model = KernelRecovery(landmarks=200).fit(batch(0, 200)[0]).save(tmp_path / "model")
+    before = model.read_bytes()
+    files = [tmp_path / f"{k}.npy" for k in range(1, 25)]
+    for k, file in enumerate(files, 1):
+        np.save(file, batch(k)[0])
+    for follow, most in (("--follow", BAD + 2), (None, 100)):
+        code, out = kernmend(model, *files, "--json", "--force", *([follow] if follow else []))
+        assert code == 0, out.err
+        flagged = [json.loads(line)["flagged"] for line in out.out.splitlines()]
+        assert len(flagged) == 24
+        assert flagged[-1] <= most
+    assert flagged[-1] > 30  # the model as it was sees a circle that has turned away
+    assert model.read_bytes() == before
+    code, out = kernmend(RobustPCA().fit(batch(0)[0]).save(tmp_path / "other"), files[0], "--follow")
+    assert code == 2
+    assert "cannot follow drift" in out.err
