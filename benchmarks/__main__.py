@@ -11,6 +11,7 @@ from benchmarks import (
     baselines,
     choosing,
     circle,
+    cluster,
     default,
     detectors,
     entries,
@@ -35,9 +36,10 @@ BENCHMARKS = {
     "solvers": solvers.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
+    "cluster": cluster.run,
 }
 LONG = ("entries", "detectors")  # half an hour: only when named
-WRITING = ("methods-picture", "report-pictures")  # files: only when named
+WRITING = ("methods-picture", "report-pictures", "cluster")  # files: only when named
 
 
 def main() -> None:

@@ -14,6 +14,9 @@ BLOCKS = [
     for page in (ROOT / "README.md", WHICH_METHOD, ROOT / "docs" / "files.md")
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
 ]
+LARGE = "\n".join(
+    re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "large.md").read_text(), re.DOTALL | re.MULTILINE)
+)
 
 
 @pytest.mark.parametrize("name", estimators.__all__)
@@ -28,6 +31,6 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", [*BLOCKS, pytest.param(LARGE, id="large")])
 def test_the_examples_run(block):
     exec(compile(block, "<docs>", "exec"), {"__name__": "docs"})

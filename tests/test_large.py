@@ -33,6 +33,14 @@ def test_blocks_cover_all_rows_once():
     assert [part.size for part in parts] == [4, 4, 3]
 
 
+def test_blocks_of_a_part_are_cut_where_those_of_all_rows_are():
+    whole = {rows.stop for rows in _large.blocks(23, 4)}
+    for first, n in [(0, 23), (3, 9), (4, 8), (5, 2), (6, 17), (22, 1), (9, 0)]:
+        parts = list(_large.blocks(n, 4, first=first))
+        np.testing.assert_array_equal(np.concatenate([np.arange(n)[rows] for rows in parts] or [[]]), np.arange(n))
+        assert {first + rows.stop for rows in parts[:-1]} <= whole
+
+
 def test_rows_that_are_no_landmarks_are_found_and_mended():
     truth, X, bad = noisy()
     est = KernelRecovery(landmarks=300, random_state=0).fit(X)

@@ -1,6 +1,7 @@
 """`kernmend mend`, `inspect` and `apply`: their options. What they do is in `cli_work`, imported when one runs."""
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,6 +62,13 @@ def _bounds(ctx: Any, param: Any, value: str | None) -> tuple[float, float] | st
     return low, high
 
 
+def _memory(ctx: Any, param: Any, value: str | None) -> str | None:
+    """Return a number of bytes with its unit."""
+    if value is None or re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)?\s*[kMGT]i?B", value):
+        return value
+    raise click.BadParameter(f"{value!r} is not an amount of memory such as 2GB")
+
+
 def _image_shape(ctx: Any, param: Any, value: str | None) -> tuple[int, ...] | None:
     """Return the sizes of HEIGHTxWIDTH or HEIGHTxWIDTHx3."""
     if value is None:
@@ -106,6 +114,8 @@ _of_method = _together(
                  help="Compare columns in units of their own spread; auto: where those of a table are far apart."),
     click.option("--bounds", callback=_bounds, metavar="LOW,HIGH",
                  help="Mended values stay within; data: the range of good rows.  [default: that of images]"),
+    click.option("--landmarks", type=click.IntRange(min=1), metavar="N",
+                 help="Rows to learn from, drawn at random.  [default: 2000 of more than 5000]"),
     click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="Iterations at most."),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N",
                  help="Of what is drawn at random.  [default: 0]"),
@@ -121,6 +131,15 @@ _of_run = _together(
 )  # fmt: skip
 
 
+_of_cluster = _together(
+    click.option("--workers", type=click.IntRange(min=1), metavar="N",
+                 help="Mend zarr or parquet larger than memory by N processes."),
+    click.option("--memory", callback=_memory, metavar="2GB",
+                 help="Of each of these, at most.  [default: its share of the machine]"),
+    click.option("--cluster", metavar="tcp://HOST:PORT", help="... by a Dask cluster that sees the same files."),
+)  # fmt: skip
+
+
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
@@ -131,12 +150,25 @@ _of_run = _together(
 @click.option("--save-model", type=FILE, help="The model, for kernmend apply.")
 @_of_data
 @_of_method
+@_of_cluster
 @_of_run
-def mend(source: Path, **options: Any) -> None:
+def mend(
+    source: Path, workers: int | None, memory: str | None, cluster: str | None, report: Path | None, **options: Any
+) -> None:
     """Find what is wrong in INPUT, mend it, write it in the same format."""
-    from kernmend.cli_work import run_mend
+    if workers is not None and cluster is not None:
+        raise click.UsageError("--workers starts a cluster, --cluster uses another: say one of them")
+    if memory is not None and workers is None:
+        raise click.UsageError("--memory is that of each of --workers")
+    if workers is None and cluster is None:
+        from kernmend.cli_work import run_mend
 
-    run_mend(source, **options)
+        run_mend(source, report=report, **options)
+    else:
+        from kernmend.cli_cluster import run_mend_by_blocks
+
+        where = {"workers": workers, "memory": memory, "cluster": cluster}
+        run_mend_by_blocks(source, where, report=report, **options)
 
 
 @click.command(epilog=CODES, short_help="Score the rows of a file, show the worst.")
@@ -159,6 +191,7 @@ def inspect(source: Path, **options: Any) -> None:
 @click.argument("model", type=FILE)
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=ANY)
 @click.option("-o", "--output", type=ANY, help="The mended data; with several inputs a folder for them.")
+@click.option("--follow", is_flag=True, help="Let the model follow slow drift from file to file; MODEL stays as it is.")
 @_of_data
 @_of_run
 def apply(model: Path, sources: tuple[Path, ...], **options: Any) -> None:

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernmend import cli_words, saving, sugar
 from kernmend._methods import METHODS
+from kernmend._typing import Array
 from kernmend.cli_mend import plain
 from kernmend.io import Dataset, FileError, read, replacing
 from kernmend.tables import changed, settle
@@ -36,26 +37,26 @@ def run_mend(
     source: Path, *, output: Path | None, report: Path | None, save_model: Path | None, method: str, **options: Any
 ) -> None:
     """Read, mend, write; after Ctrl-C what there is, if an output was named."""
-    with _session(options) as started:
-        target = _targets([source], output)[0]
-        _check_free([target, report, save_model], options["force"])
+    with session(options) as started:
+        target = find_targets([source], output)[0]
+        check_free([target, report, save_model], options["force"])
         data = _read(source, options)
-        estimator = _estimator(method, data, options)
-        with _failing(estimator):
+        estimator = make_estimator(method, data, options)
+        with failing(estimator):
             mended = sugar.fit(estimator, data)
-        interrupted = _interrupted(estimator)
+        interrupted = was_interrupted(estimator)
         if interrupted and output is None:
             raise KeyboardInterrupt
         facts = cli_words.facts("mend", data, mended.flags, mended.scores, estimator) | {"method": method}
         facts |= cli_words.changes(mended.changed, data.X) | {"interrupted": interrupted}
-        with _writing():
+        with writing():
             facts["output"] = str(mended.write(target, force=options["force"]))
             if report is not None:
                 facts["report"] = str(mended.report(report, force=options["force"]))
             if save_model is not None:
                 facts["model"] = str(estimator.save(save_model, force=options["force"]))
         facts["seconds"] = round(time.perf_counter() - started, 3)
-        _tell(options, facts, lambda: cli_words.of_mend(facts, data, estimator))
+        tell(options, facts, lambda: cli_words.of_mend(facts, data, estimator))
         if interrupted:
             click.echo(f"kernmend: interrupted: the best result so far is in {target}", err=True)
             raise click.exceptions.Exit(130)
@@ -63,44 +64,54 @@ def run_mend(
 
 def run_inspect(source: Path, *, rows: int, scores: Path | None, method: str, **options: Any) -> None:
     """Read and score; write the scores if asked."""
-    with _session(options) as started:
-        _check_free([scores], options["force"])
+    with session(options) as started:
+        check_free([scores], options["force"])
         data = _read(source, options)
-        estimator = _estimator(method, data, options)
-        with _failing(estimator):
+        estimator = make_estimator(method, data, options)
+        with failing(estimator):
             found = sugar.score(estimator, data.X)
-        if _interrupted(estimator):
+        if was_interrupted(estimator):
             raise KeyboardInterrupt
         facts = cli_words.facts("inspect", data, found.flags, found.scores) | {"method": method}
         facts["threshold"] = found.threshold if np.isfinite(found.threshold) else None
         if scores is not None:
-            with _writing():
+            with writing():
                 _write_scores(scores, data, found)
             facts["scores"] = str(scores)
         facts["seconds"] = round(time.perf_counter() - started, 3)
-        _tell(options, facts, lambda: cli_words.of_inspect(facts, data, found, rows))
+        tell(options, facts, lambda: cli_words.of_inspect(facts, data, found, rows))
 
 
-def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, **options: Any) -> None:
+def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, follow: bool, **options: Any) -> None:
     """Mend one file after the other with a model from disk; those that are done stay when a later one fails."""
-    with _session(options) as started:
+    with session(options) as started:
         estimator = _load(model)
-        targets = _targets(sources, output)
-        _check_free(targets, options["force"], made=output)
+        if follow and not hasattr(estimator, "partial_fit"):
+            raise Refused(f"{model} is of a method that cannot follow drift: kernel can")
+        targets = find_targets(sources, output)
+        check_free(targets, options["force"], made=output)
         for source, target in zip(sources, targets, strict=True):
             data, order = _read_for_model(source, options, estimator)
-            with _failing(estimator):
+            with failing(estimator):
                 X = data.X[:, order]
-                A = settle(estimator.transform(X)[:, np.argsort(order)], data)
-                flags, scores = estimator.predict(X) == -1, -estimator.score_samples(X)
+                A, flags, scores = _apply(estimator, X, follow)
+                A = settle(A[:, np.argsort(order)], data)
             facts = cli_words.facts("apply", data, flags, scores) | {"model": str(model)}
             facts |= cli_words.changes(changed(A, data.X), data.X)
-            with _writing():
+            with writing():
                 target.parent.mkdir(exist_ok=True)
                 facts["output"] = str(data.write(target, A, force=options["force"]))
             now = time.perf_counter()
             facts["seconds"], started = round(now - started, 3), now
-            _tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
+            tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
+
+
+def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
+    """Return the rows mended, which do not fit, and their scores; the model as it is, or following."""
+    if follow:
+        estimator.partial_fit(X)
+        return estimator.recovered_, estimator.outliers_, estimator.outlier_scores_
+    return estimator.transform(X), estimator.predict(X) == -1, -estimator.score_samples(X)
 
 
 # --- reading and fitting ----------------------------------------------------------------------------------------------
@@ -108,16 +119,24 @@ def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, **op
 
 def _read(source: Path, options: dict[str, Any]) -> Dataset:
     chosen = {name: options[name] for name in ("columns", "image_shape", "missing")}
-    try:
+    with reading():
         return read(source, **chosen)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Turn what a file cannot give into one line."""
+    try:
+        yield
     except FileError as error:
         _stop(str(error), 1 if any(words in str(error) for words in NOTHING) else 2)
 
 
-def _estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
+def make_estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
+    """Return the estimator that the options ask for."""
     if len(data.X) < 2:
         _stop(f"{data.source} has one row: too few to tell what is normal", 1)
-    names = ("contamination", "error", "kernel", "gamma", "bounds", "max_iter")
+    names = ("contamination", "error", "kernel", "gamma", "bounds", "landmarks", "max_iter")
     params = {name: options[name] for name in names if options[name] is not None}
     params["verbose"] = int(options["progress"])
     if options["seed"] is not None and method in ("kernel", "search"):  # the others draw nothing
@@ -162,7 +181,7 @@ def _read_for_model(source: Path, options: dict[str, Any], estimator: Any) -> tu
 
 
 @contextmanager
-def _failing(estimator: Any) -> Iterator[None]:
+def failing(estimator: Any) -> Iterator[None]:
     """Turn what an estimator refuses into one line: a parameter is bad usage, data that cannot be mended is not."""
     try:
         yield
@@ -175,7 +194,7 @@ def _failing(estimator: Any) -> Iterator[None]:
         _stop("not enough memory for so many rows: take fewer, or columns", 1)
 
 
-def _interrupted(estimator: Any) -> bool:
+def was_interrupted(estimator: Any) -> bool:
     """Return whether Ctrl-C cut the fit short: the estimator says so, or it was pressed and went by in filling in."""
     pressed = getattr(click.get_current_context().obj, "seen", False)
     return bool(pressed) or getattr(estimator, "stop_reason_", "") == "interrupted"
@@ -191,7 +210,8 @@ def mended_name(source: Path) -> Path:
     return source.with_name(f"{source.stem}.mended{source.suffix}")
 
 
-def _targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
+def find_targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
+    """Return where the mended data of each input go."""
     if output is None:
         return [mended_name(source) for source in sources]
     if len(sources) == 1 and (sources[0].is_dir() or not output.is_dir()):
@@ -203,7 +223,7 @@ def _targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
     return [output / source.name for source in sources]
 
 
-def _check_free(targets: Sequence[Path | None], force: bool, made: Path | None = None) -> None:
+def check_free(targets: Sequence[Path | None], force: bool, made: Path | None = None) -> None:
     """Refuse, before any work, to write over what is there, two things to one place, or to a folder that is not there.
 
     `made` is the folder that will be made.
@@ -221,7 +241,8 @@ def _check_free(targets: Sequence[Path | None], force: bool, made: Path | None =
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def writing() -> Iterator[None]:
+    """Turn what cannot be written into one line."""
     try:
         yield
     except (FileError, ImportError) as error:
@@ -243,7 +264,7 @@ def _write_scores(path: Path, data: Dataset, found: sugar.Scored) -> None:
 
 
 @contextmanager
-def _session(options: dict[str, Any]) -> Iterator[float]:
+def session(options: dict[str, Any]) -> Iterator[float]:
     """Limit threads, decide on the progress bar, and show warnings as lines of their own."""
     from threadpoolctl import threadpool_limits
 
@@ -260,7 +281,8 @@ def _session(options: dict[str, Any]) -> Iterator[float]:
                 click.echo(f"kernmend: note: {plain(message)}", err=True)
 
 
-def _tell(options: dict[str, Any], facts: dict[str, Any], words: Any) -> None:
+def tell(options: dict[str, Any], facts: dict[str, Any], words: Any) -> None:
+    """Print the facts, as JSON or in words."""
     if options["as_json"]:
         click.echo(json.dumps(facts, allow_nan=False))
     elif not options["quiet"]:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kernmend._progress import counting_bar, progress_bar
 from kernmend._typing import Array
 from kernmend.completion import check_missing
-from kernmend.estimators import _summary
+from kernmend.estimators import _dask, _summary
 from kernmend.estimators._validation import check_infinite, check_no_missing
 from kernmend.kernels import row_blocks
 from kernmend.solvers import Callback, SolverResult
@@ -45,12 +45,14 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def summary(self) -> str:
         """Return in plain words what was found, how clear it was, and what was chosen."""
         check_is_fitted(self)
-        return _summary.summary(self)
+        return _summary.summary(_dask.gathered(self))
 
     def report_data(
         self, *, columns: Any = None, row_labels: Any = None, image_shape: Any = None, max_rows: int = 200
     ) -> dict[str, Any]:
         """Return what was found as plain facts (lists, numbers, text): what `report` shows, for pages of your own.
+
+        After a fit to a dask array it is about the landmarks, which are in memory.
 
         Parameters
         ----------
@@ -66,7 +68,10 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         from kernmend.report import report_data
 
-        return report_data(self, columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
+        est = _dask.of_landmarks(self)
+        if est is not self and row_labels is None:
+            row_labels = [str(row) for row in est._landmark_rows]
+        return report_data(est, columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
 
     def report(
         self,
@@ -100,10 +105,13 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return write_page(facts, Path(path), title=title, force=force)
 
     def save(self, path: Any, *, force: bool = False) -> Path:
-        """Write the fitted estimator to one file, arrays and JSON without pickle; `kernmend.load(path)` reads it."""
+        """Write the fitted estimator to one file, arrays and JSON without pickle; `kernmend.load(path)` reads it.
+
+        After a fit to a dask array it holds the landmarks, as if those had been all rows.
+        """
         from kernmend import saving  # which knows all estimators
 
-        return saving.save(self, path, force=force)
+        return saving.save(_dask.of_landmarks(self), path, force=force)
 
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
         """Return X as a float array; ValueError that says where it has what it may not have."""

@@ -50,25 +50,28 @@ class FlaggedRecovery(Recovery):
     def _fit_flagged(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
         """Learn from all rows, or from landmarks, and mend."""
         landmarks = _large.draw_landmarks(X.shape[0], self.landmarks, self._seed())
-        learned = X if landmarks is None else X[landmarks]
-        self._units = Units.of(self.scale, learned)
-        self._learn(self._units.enter(learned), choose)
-        if landmarks is None:
-            self.recovered_ = self._units.leave(self.recovered_, X)
-        else:
+        self._learn_from(X if landmarks is None else X[landmarks], choose)
+        if landmarks is not None:
             self._mend_others(X, landmarks)
+
+    def _learn_from(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
+        """Learn from rows, and mend those that are wrong."""
+        self._units = Units.of(self.scale, X)
+        self._learn(self._units.enter(X), choose)
+        self.recovered_ = self._units.leave(self.recovered_, X)
 
     def _mend_others(self, X: Array, landmarks: NDArray[np.intp]) -> None:
         """Put what was learned from the landmarks beside what it says of the other rows."""
-        others = np.setdiff1d(np.arange(X.shape[0]), landmarks)
+        others = np.ones(X.shape[0], dtype=bool)
+        others[landmarks] = False
         recovered, z, flags = X.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=bool)
-        recovered[landmarks] = self._units.leave(self.recovered_, X[landmarks])
+        recovered[landmarks] = self.recovered_
         z[landmarks], flags[landmarks] = self.outlier_scores_, self.outliers_
         done = 0
-        with self._counting("mending", others.size) as callback:
+        with self._counting("mending", int(others.sum())) as callback:
             try:
-                for some in _large.blocks(others.size):
-                    rows = others[some]
+                for some in _large.blocks(X.shape[0]):
+                    rows = some.start + np.flatnonzero(others[some])
                     A, z[rows], flags[rows] = self._rows.mend_and_score(
                         self._units.enter(X[rows]), max_iter=self.max_iter, tol=self.tol
                     )
@@ -79,7 +82,8 @@ class FlaggedRecovery(Recovery):
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
         self.recovered_, self.outlier_scores_, self.outliers_ = recovered, z, flags
-        self._mark_entries(self._units.enter(X), self._units.enter(recovered))
+        if self.error_ == "entries":
+            self.entry_outliers_ = self._changed_entries(self._units.enter(X), self._units.enter(recovered))
 
     def _look(self, X: Any) -> tuple[Array, NDArray[np.bool_], float]:
         """Return the scores of the rows, which look wrong, and the threshold, without mending.
@@ -107,7 +111,7 @@ class FlaggedRecovery(Recovery):
         contamination = None if isinstance(self.contamination, str) else float(self.contamination)
         return filled, _flagged.find_flags(filled, contamination, seed=self._seed())
 
-    def _learn(self, X: Array, choose: Callable[..., Calibration]) -> None:
+    def _learn(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
         """Find the wrong rows of `X`, choose how to mend, and mend them."""
         filled, flags = self._find(X)
         mender = self._mender(filled, flags.outliers)
@@ -127,6 +131,7 @@ class FlaggedRecovery(Recovery):
             judge = _flagged.RowJudge(flags, ChangeScorer(mender, found.settings))
         bad = flags.outliers
         self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
+        self._usual_share = float(bad.mean())
         self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
         seen = {X[i].astype(np.float64).tobytes(): filled[i] for i in np.flatnonzero(np.isnan(X).any(axis=1) & ~bad)}
         self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge, seen, filled[bad]), found)
@@ -192,9 +197,12 @@ class FlaggedRecovery(Recovery):
 
     def _mark_entries(self, X: Array, recovered: Array) -> None:
         if self.error_ == "entries":
-            change = np.abs(np.nan_to_num(recovered - X))
-            tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(recovered) / X.shape[1]))
-            self.entry_outliers_ = change > tolerance
+            self._entry_tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(recovered) / X.shape[1]))
+            self.entry_outliers_ = self._changed_entries(X, recovered)
+
+    def _changed_entries(self, X: Array, recovered: Array) -> NDArray[np.bool_]:
+        """Return which entries were replaced: changed by more than a share of a typical difference."""
+        return np.abs(np.nan_to_num(recovered - X)) > self._entry_tolerance
 
 
 def number(value: Any) -> float | None:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend import completion
 from kernmend._typing import Array
 from kernmend.errors import KernelError
-from kernmend.estimators import _flagged, _joint, _large
+from kernmend.estimators import _dask, _flagged, _joint, _large, _stream
 from kernmend.estimators._base import MOVED
 from kernmend.estimators._flagged_fit import FlaggedRecovery, number
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
@@ -107,6 +107,8 @@ class KernelRecovery(FlaggedRecovery):
         The kernel that was used.
     gamma_, lam_, rho_, error_ : float, float, float, str
         The values that were used; `gamma_` is None for kernels without it.
+    n_samples_seen_ : int
+        After `partial_fit`: rows of all calls.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -173,8 +175,9 @@ class KernelRecovery(FlaggedRecovery):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The corrupted data; NaN means missing, inf is an error.
+        X : array-like or dask array or dataframe of shape (n_samples, n_features)
+            The corrupted data; NaN means missing, inf is an error. Of dask data only the landmarks are computed here;
+            `recovered_`, `outlier_scores_` and `outliers_` are lazy.
         y : ignored
         gram : array-like of shape (n_samples, n_samples), optional
             With repair="all", a similarity that the recovered data should have: B'B is held at it (section 4.2 of the
@@ -183,6 +186,10 @@ class KernelRecovery(FlaggedRecovery):
             With repair="all", B'B at the start only.
         """
         check_parameters(self)
+        _dask.forget(self)
+        if _dask.is_lazy(X):
+            _dask.fit(self, X)
+            return self
         X = self._validate(X, reset=True, ensure_min_samples=2)
         if self.repair == "all":
             self._units = Units.of(self.scale, X)
@@ -195,12 +202,39 @@ class KernelRecovery(FlaggedRecovery):
         self._tell(X)
         return self
 
+    def partial_fit(self, X: Any, y: Any = None, *, recalibrate: bool = False) -> "KernelRecovery":
+        """Mend a batch of rows against those found good so far, and let these follow slow drift.
+
+        With repair="flagged". The first call is a fit, unless there was one. Each later one scores and mends the rows
+        of `X` against the landmarks, good rows of which there are at most `landmarks` (2,000 if "auto"). Then rows of
+        `X` that are not flagged and lack nothing become landmarks, drawn at random where they are more than a quarter
+        of `landmarks`, and as many of the oldest are forgotten. How rows are scored and mended stays, but is chosen
+        anew, from landmarks and batch together, while nothing was ever flagged, and when the share of flagged rows is
+        over 0.2 from what it was.
+
+        `recovered_`, `outlier_scores_`, `outliers_` are those of the rows of this call; `lam_`, `rho_`, `rank_` and
+        `objective_` of the last choice.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The next rows; NaN means missing, inf is an error.
+        y : ignored
+        recalibrate : bool, default=False
+            Choose anew how to score and mend.
+        """
+        check_parameters(self)
+        _stream.follow(self, X, recalibrate)
+        return self
+
     def transform(self, X: Any) -> Any:
         """Mend rows, seen or new, against those that `fit` found good.
 
         With repair="flagged" a row that fits comes back as it is, missing entries filled in.
         """
         check_is_fitted(self)
+        if _dask.is_lazy(X):
+            return _dask.by_rows(self, "transform", X)
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
         for rows in _large.blocks(X.shape[0]):
@@ -211,6 +245,8 @@ class KernelRecovery(FlaggedRecovery):
     def score_samples(self, X: Any) -> Any:
         """Return minus the outlier score of each row against the good ones: higher is more normal."""
         check_is_fitted(self)
+        if _dask.is_lazy(X):
+            return _dask.by_rows(self, "score_samples", X)
         X = np.ascontiguousarray(self._units.enter(self._validate(X, reset=False)), dtype=np.float64)
         if self._rows.judge is not None:
             parts = [self._rows.fill(X[rows]) for rows in _large.blocks(X.shape[0])]
@@ -226,6 +262,8 @@ class KernelRecovery(FlaggedRecovery):
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows that do not fit the good ones, +1 for the others."""
         check_is_fitted(self)
+        if _dask.is_lazy(X):
+            return _dask.by_rows(self, "predict", X)
         if self.repair == "flagged":
             X = np.ascontiguousarray(self._units.enter(self._validate(X, reset=False)), dtype=np.float64)
             parts = [self._rows.fill(X[rows]) for rows in _large.blocks(X.shape[0])]

@@ -5,6 +5,7 @@ and left out of the reference as always. Memory is that of m landmarks, m×m, an
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,13 @@ def draw_landmarks(n: int, landmarks: Any, seed: int) -> NDArray[np.intp] | None
     return np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
 
 
-def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
-    """Yield slices of n rows, a block at a time."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
+def blocks(n: int, size: int = BLOCK, *, first: int = 0) -> Iterator[slice]:
+    """Yield slices of n rows, a block at a time.
+
+    If these are not all rows, `first` is the number of the first one: cuts are where those of all rows would be, so
+    that products have the same sizes and round in the same way.
+    """
+    cuts = [0, *range(size - first % size, n, size), n]
+    for start, stop in pairwise(cuts):
+        if stop > start:
+            yield slice(start, stop)

@@ -97,14 +97,11 @@ def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **fac
     features = choose(ask, None, flat.shape[1])
     if ask.columns is not None and image_shape is not None:
         ask.no_columns("images")
-    narrow = raw.dtype.kind == "f" and raw.dtype.itemsize <= 4
     with damaged(ask.path, format):
-        X: Array = flat[:, features].astype(np.float32 if narrow else np.float64)
-    for number in ask.missing_numbers:
-        np.putmask(X, number == X, np.nan)
+        X = numbers(raw, features, ask)
 
     def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
-        save(temporary, _put(raw, features, A, changed, ask) if changed.any() else None)
+        save(temporary, put(raw, features, A, changed, ask) if changed.any() else None)
 
     left_out = np.setdiff1d(np.arange(flat.shape[1]), features)
     return Dataset(
@@ -119,6 +116,15 @@ def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **fac
         save=save_matrix,
         **facts,
     )
+
+
+def numbers(raw: Raw, features: NDArray[np.intp], ask: Request) -> Array:
+    """Return some columns of rows as floats, NaN where they are missing."""
+    narrow = raw.dtype.kind == "f" and raw.dtype.itemsize <= 4
+    X: Array = raw.reshape(len(raw), -1)[:, features].astype(np.float32 if narrow else np.float64)
+    for number in ask.missing_numbers:
+        np.putmask(X, number == X, np.nan)
+    return X
 
 
 def choose(ask: Request, names: tuple[str, ...] | None, width: int) -> NDArray[np.intp]:
@@ -163,7 +169,7 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[float, float] | None:
     return {"b1": (0.0, 1.0), "u1": (0.0, 255.0), "u2": (0.0, 65535.0)}.get(f"{dtype.kind}{dtype.itemsize}")
 
 
-def _put(raw: Raw, features: NDArray[np.intp], A: Array, changed: Mask, ask: Request) -> Raw:
+def put(raw: Raw, features: NDArray[np.intp], A: Array, changed: Mask, ask: Request) -> Raw:
     """Return a copy of `raw`, same type and memory order, with the changed cells of A."""
     flat = raw.reshape(len(raw), -1).copy()
     rows, columns = np.nonzero(changed)

@@ -136,19 +136,7 @@ class Dataset:
 
     def _mended(self, A: ArrayLike) -> tuple[Array, Mask]:
         """Return what is to be written, and where it differs from what is there."""
-        given: NDArray[Any] = np.asarray(A)
-        if given.shape != self.X.shape:
-            raise ValueError(f"{self.source}: A must have the shape of X, {self.X.shape}, got {given.shape}")
-        values: Array = np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float64)
-        # A float32 result of float64 data counts as unchanged where it is X rounded to float32.
-        known = self.X.astype(values.dtype)
-        changed = _differ(values, known)
-        if np.isinf(values[changed]).any():
-            raise ValueError(f"{self.source}: A has infinite values where X has others")
-        np.rint(values, out=values, where=changed & self.integer)
-        if self.bounds is not None:
-            np.copyto(values, np.clip(values, *self.bounds), where=changed)
-        return values, _differ(values, known)
+        return to_write(A, self.X, self.integer, self.bounds, self.source)
 
     def _check_output(self, path: Path, force: bool) -> None:
         if not path.parent.is_dir():
@@ -173,6 +161,25 @@ class Dataset:
             raise FileError(
                 f"{path}: not replaced, it holds other files ({others[0]}): choose another name or empty it"
             )
+
+
+def to_write(
+    A: ArrayLike, X: Array, integer: Mask, bounds: tuple[float, float] | None, source: Path
+) -> tuple[Array, Mask]:
+    """Return mended values as they can be written in the place of `X`, and where they differ from it."""
+    given: NDArray[Any] = np.asarray(A)
+    if given.shape != X.shape:
+        raise ValueError(f"{source}: A must have the shape of X, {X.shape}, got {given.shape}")
+    values: Array = np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float64)
+    # A float32 result of float64 data counts as unchanged where it is X rounded to float32.
+    known = X.astype(values.dtype)
+    changed = _differ(values, known)
+    if np.isinf(values[changed]).any():
+        raise ValueError(f"{source}: A has infinite values where X has others")
+    np.rint(values, out=values, where=changed & integer)
+    if bounds is not None:
+        np.copyto(values, np.clip(values, *bounds), where=changed)
+    return values, _differ(values, known)
 
 
 def _differ(A: Array, B: Array) -> Mask:

@@ -113,7 +113,7 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
         yield temporary
         temporary.chmod((0o777 if folder else 0o666) & ~_umask())
         if folder and path.exists():
-            _swap_folders(temporary, path)
+            place_folder(temporary, path)
         else:
             temporary.replace(path)
     finally:
@@ -123,7 +123,7 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def _swap_folders(new: Path, old: Path) -> None:
+def place_folder(new: Path, old: Path) -> None:
     """Put `new` in the place of `old`: no file system call replaces a folder that is not empty."""
     aside = Path(mkdtemp(prefix=f".{old.stem}-old-", dir=old.parent)) / old.name
     old.replace(aside)

@@ -28,36 +28,21 @@ class Parquet(Format):
     def read(self, ask: Request) -> Dataset:
         """Read the columns of whole numbers and floats."""
         no_member(ask)
-        arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
+        parquet = need("pyarrow.parquet", "parquet")
         with damaged(ask.path, "Parquet file"), parquet.ParquetFile(ask.path) as file:
             facts = file.metadata
             check_expansion(ask.path, ask.path.stat().st_size, 8 * facts.num_rows * facts.num_columns)
-            layout = _layout(facts)
+            layout = layout_of(facts)
             table = file.read(use_threads=False)
             table.validate(full=True)
-        names = unique(table.column_names)
+        names, features, kinds = columns_of(table, ask)
         index = _index(table)
-        fits = [_number_type(field.type) for field in table.schema]
-        if ask.columns is None:
-            features = [j for j, kind in enumerate(fits) if kind is not None and names[j] not in index]
-        else:
-            features = choose(ask, names, len(names)).tolist()
-        for j in features:
-            if fits[j] is None:
-                raise FileError(
-                    f"{ask.path}: column {names[j]!r} is {table.schema.types[j]}, not numbers: leave it out"
-                )
         if not features or not table.num_rows:
             raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
-        kinds = [np.dtype(fits[j]) for j in features]
-        X = _numbers(table, features, all(kind.kind == "f" and kind.itemsize <= 4 for kind in kinds), ask)
+        X = numbers(table, features, kinds, ask)
 
         def save(temporary: Path, A: Array, changed: Mask) -> None:
-            new = table
-            for j in np.flatnonzero(changed.any(axis=0)):
-                column = _mended(arrow, table.column(features[j]), kinds[j], A[:, j], changed[:, j], ask)
-                new = new.set_column(features[j], table.schema.field(features[j]), column)
-            parquet.write_table(new, temporary, **layout)
+            parquet.write_table(put(table, features, kinds, A, changed, ask), temporary, **layout)
 
         return Dataset(
             X=X,
@@ -72,7 +57,7 @@ class Parquet(Format):
         )
 
 
-def _layout(facts: Any) -> dict[str, Any]:
+def layout_of(facts: Any) -> dict[str, Any]:
     """Return how the file is packed, for writing it again."""
     if not facts.num_row_groups:
         return {}
@@ -83,6 +68,21 @@ def _layout(facts: Any) -> dict[str, Any]:
         "row_group_size": max(group.num_rows, 1),
         "version": facts.format_version if facts.format_version in ("1.0", "2.4", "2.6") else "2.6",
     }
+
+
+def columns_of(table: Any, ask: Request) -> tuple[tuple[str, ...], list[int], list[np.dtype[Any]]]:
+    """Return the names of all columns, and the numbers and types of those to mend."""
+    names = unique(table.column_names)
+    index = _index(table)
+    fits = [_number_type(field.type) for field in table.schema]
+    if ask.columns is None:
+        features = [j for j, kind in enumerate(fits) if kind is not None and names[j] not in index]
+    else:
+        features = choose(ask, names, len(names)).tolist()
+    for j in features:
+        if fits[j] is None:
+            raise FileError(f"{ask.path}: column {names[j]!r} is {table.schema.types[j]}, not numbers: leave it out")
+    return names, features, [np.dtype(fits[j]) for j in features]
 
 
 def _number_type(kind: Any) -> Any:
@@ -106,7 +106,9 @@ def _index(table: Any) -> list[str]:
     )
 
 
-def _numbers(table: Any, features: list[int], narrow: bool, ask: Request) -> Array:
+def numbers(table: Any, features: list[int], kinds: list[np.dtype[Any]], ask: Request) -> Array:
+    """Return some columns as floats, NaN where they are missing."""
+    narrow = all(kind.kind == "f" and kind.itemsize <= 4 for kind in kinds)
     dtype: Any = np.float32 if narrow else np.float64
     X = np.empty((table.num_rows, len(features)), dtype=dtype)
     for k, j in enumerate(features):
@@ -115,6 +117,15 @@ def _numbers(table: Any, features: list[int], narrow: bool, ask: Request) -> Arr
     for number in ask.missing_numbers:
         np.putmask(X, number == X, np.nan)
     return X
+
+
+def put(table: Any, features: list[int], kinds: list[np.dtype[Any]], A: Array, changed: Mask, ask: Request) -> Any:
+    """Return the table with the changed cells of A."""
+    arrow, new = need("pyarrow", "parquet"), table
+    for j in np.flatnonzero(changed.any(axis=0)):
+        column = _mended(arrow, table.column(features[j]), kinds[j], A[:, j], changed[:, j], ask)
+        new = new.set_column(features[j], table.schema.field(features[j]), column)
+    return new
 
 
 def _mended(arrow: Any, column: Any, kind: np.dtype[Any], values: Array, changed: Mask, ask: Request) -> Any:

@@ -59,18 +59,29 @@ def read(
     ------
     FileError : the file cannot be read; the message says why and what to do.
     """
+    ask = request(path, columns=columns, image_shape=image_shape, missing=missing)
+    with opening(ask.path, "read"):
+        format = recognise(ask.path)
+        return replace(format.read(ask), endings=format.endings)
+
+
+def request(
+    path: str | Path,
+    *,
+    columns: Sequence[str | int] | None = None,
+    image_shape: Sequence[int] | None = None,
+    missing: Sequence[str | float] = (),
+) -> Request:
+    """Return what is asked for by the arguments of `read`."""
     place, member = _split(path)
     shape = None if image_shape is None else _checked_shape(image_shape)
-    ask = Request(
+    return Request(
         place,
         member,
         None if columns is None else tuple(map(str, columns)),
         shape,
         tuple(map(str, missing)),
     )
-    with opening(place, "read"):
-        format = _recognise(place)
-        return replace(format.read(ask), endings=format.endings)
 
 
 def _split(path: str | Path) -> tuple[Path, str | None]:
@@ -94,7 +105,7 @@ def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return whole
 
 
-def _recognise(path: Path) -> Format:
+def recognise(path: Path) -> Format:
     """Return the format of a file; FileError if it has none that is known, or not the one that its ending says."""
     if not path.exists():
         raise FileError(f"{path}: no such file or folder")

@@ -1,0 +1,86 @@
+"""Rows that come in batches: a bounded set of landmarks that follows slow drift."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.estimators import _dask, _flagged, _large
+from kernmend.second_look import ChangeScorer
+
+FRESH = 0.25  # of the landmarks: what one batch replaces at most, so that no batch alone says what is normal
+MUCH = 0.2  # by which the share of flagged rows must differ from what it was to choose everything anew
+FEW = 20  # rows, whose share says little
+
+
+def follow(est: Any, X: Any, recalibrate: bool) -> None:
+    """Score and mend a batch against the landmarks, then let some of its good rows take the place of the oldest."""
+    if est.repair != "flagged" or est.landmarks is None:
+        raise ValueError("partial_fit needs repair='flagged' and a number of landmarks, or 'auto'")
+    if _dask.is_lazy(X):
+        raise ValueError("partial_fit takes rows in memory: call it with X.compute() of one block after the other")
+    most = _large.AUTO_LANDMARKS if isinstance(est.landmarks, str) else int(est.landmarks)
+    begun = "_rows" in vars(est) and est._rows.judge is not None
+    X = est._validate(X, reset=not begun, **({} if begun else {"ensure_min_samples": 2}))
+    seen = vars(est).get("n_samples_seen_", 0)
+    _dask.forget(est)
+    rng = np.random.default_rng([est._seed(), seen])
+    if not begun:
+        est._fit_flagged(X)
+        _settle(est, _draw(est._rows.mender.L, most, rng))
+        est._tell(X)
+    else:
+        _take_in(est, X, most, recalibrate, rng)
+        est._remember(X)
+    est.n_samples_seen_ = seen + len(X)
+
+
+def _take_in(est: Any, X: Array, most: int, recalibrate: bool, rng: np.random.Generator) -> None:
+    """Mend a batch, and change the landmarks."""
+    rows = np.ascontiguousarray(est._units.enter(X), dtype=np.float64)
+    L = _draw(est._rows.mender.L, most, rng)
+    A, z, wrong = _mend(est, rows)
+    if recalibrate or not np.isfinite(est.threshold_) or _differs(float(wrong.mean()), est._usual_share, len(X)):
+        est._learn(np.vstack([L, _draw(rows, most, rng)]))
+        L = L[~est.outliers_[: len(L)]]
+        A, z, wrong = _mend(est, rows)
+    est.recovered_, est.outlier_scores_, est.outliers_ = est._units.leave(A, X).astype(X.dtype), z, wrong
+    if est.error_ == "entries":
+        est.entry_outliers_ = est._changed_entries(rows, A)
+    good = rows[~wrong & ~np.isnan(rows).any(axis=1)]
+    fresh = _draw(good, max(1, int(FRESH * most)), rng)
+    _settle(est, np.vstack([L, fresh])[-most:])
+
+
+def _differs(share: float, usual: float, n: int) -> bool:
+    return n >= FEW and abs(share - usual) > MUCH
+
+
+def _mend(est: Any, rows: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+    budget = {"max_iter": est.max_iter, "tol": est.tol}
+    parts = [est._rows.mend_and_score(rows[some], **budget) for some in _large.blocks(len(rows))]
+    A, z, wrong = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return A, z, wrong
+
+
+def _draw(rows: Array, most: int, rng: np.random.Generator) -> Array:
+    """Return at most so many of the rows, drawn at random, in their order."""
+    return rows if len(rows) <= most else rows[np.sort(rng.choice(len(rows), most, replace=False))]
+
+
+def _settle(est: Any, L: Array) -> None:
+    """Make `L` the good rows. Settings and threshold stay; what scores are typical is seen from `L` itself."""
+    old = est._rows
+    if len(L) == len(old.mender.L) and (L == old.mender.L).all():
+        return
+    mender, flags = est._mender(L, np.zeros(len(L), dtype=bool)), old.judge.flags
+    flags = replace(flags, z=flags.z[:0], outliers=flags.outliers[:0])  # of rows that may be gone
+    if isinstance(old.judge.scorer, ChangeScorer):  # a distance, in units of the data: it needs no new line
+        judge = _flagged.RowJudge(flags, ChangeScorer(mender, old.settings))
+    else:
+        scorer = flags.scorer.against(L)
+        line = flags.line.moved_to(scorer.leave_one_out())
+        judge = _flagged.RowJudge(replace(flags, line=line), scorer)
+    est._rows = _flagged.RowMender(mender, old.settings, judge)

@@ -1,0 +1,303 @@
+"""Zarr and Parquet larger than memory: read and written again one block of rows at a time, by several processes.
+
+What is written grows in a working folder beside the target and takes its name when it is whole. A block is always made
+from the input, never from what is there, so it may be written twice: by a process that died, and by another.
+"""
+
+import math
+import os
+import shutil
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.io import _arrays, _parquet
+from kernmend.io._arrays import Entry, array_dataset, check_image_shape, pick
+from kernmend.io._containers import Worker, Zarr
+from kernmend.io._dataset import Dataset, Mask, Request, to_write
+from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, stamp
+from kernmend.io._numpy import no_member
+from kernmend.io._reading import recognise, request
+from kernmend.io._worker import _zarr_array
+
+BLOCK_BYTES = 32 * 2**20  # as float64; more where a chunk or a row group is larger
+LEAST_BLOCKS = 16  # so that there is something for each worker, where chunks are small enough
+ROWS = 2000  # of a block in memory: one that ends where those do gives the same numbers to the last bit
+SAMPLE = 2000  # rows, of each of three blocks: from these it is seen whether columns have units of their own
+OUT = "out"  # in the working folder, what becomes the output
+
+
+@dataclass(frozen=True)
+class Blocks(ABC):
+    """A file or folder as blocks of rows; what does it can be sent to another process."""
+
+    ask: Request
+    sizes: tuple[int, ...]
+    integer: Mask
+    bounds: tuple[float, float] | None
+
+    @abstractmethod
+    def numbers(self, k: int) -> Array:
+        """Return the numbers of block k, NaN where missing."""
+
+    @abstractmethod
+    def begin(self, folder: Path) -> None:
+        """Prepare a working folder."""
+
+    @abstractmethod
+    def put(self, folder: Path, k: int, A: Array) -> Mask:
+        """Write block k with the values of `A` where these differ; return where."""
+
+    @abstractmethod
+    def endings(self, folder: Path) -> list[Any]:
+        """Return what is left to do when all blocks are there, as functions without arguments."""
+
+
+@dataclass(frozen=True)
+class ZarrBlocks(Blocks):
+    """An array of a zarr folder: the folder is copied, and chunks in which something changes are written anew."""
+
+    name: str
+    features: NDArray[np.intp]
+    step: int  # rows of a chunk
+
+    def numbers(self, k: int) -> Array:
+        return _arrays.numbers(self._raw(k), self.features, self.ask)
+
+    def begin(self, folder: Path) -> None:
+        shutil.copytree(self.ask.path, folder / OUT)
+
+    def put(self, folder: Path, k: int, A: Array) -> Mask:
+        raw, start = self._raw(k), sum(self.sizes[:k])
+        values, changed = to_write(
+            A, _arrays.numbers(raw, self.features, self.ask), self.integer, self.bounds, self.ask.path
+        )
+        if changed.any():
+            new = _arrays.put(raw, self.features, values, changed, self.ask)
+            there = _zarr_array(str(folder / OUT), self.name, "r+")
+            for first in range(0, len(raw), self.step):
+                rows = slice(first, first + self.step)
+                if changed[rows].any():
+                    there[start + first : start + first + len(new[rows])] = new[rows]
+        return changed
+
+    def endings(self, folder: Path) -> list[Any]:
+        return []
+
+    def _raw(self, k: int) -> Any:
+        start = sum(self.sizes[:k])
+        with damaged(self.ask.path, "zarr folder"):
+            return np.asarray(_zarr_array(str(self.ask.path), self.name, "r")[start : start + self.sizes[k]])
+
+
+@dataclass(frozen=True)
+class ParquetBlocks(Blocks):
+    """The row groups of Parquet, a file or a folder of them: each is written alone, those of a file then joined."""
+
+    files: tuple[str, ...]  # "" is the path itself
+    groups: tuple[tuple[int, int], ...]  # file and row group of each block
+    features: list[int]
+    kinds: list[Any]
+
+    def numbers(self, k: int) -> Array:
+        return _parquet.numbers(self._table(k), self.features, self.kinds, self.ask)
+
+    def begin(self, folder: Path) -> None:
+        (folder / "pieces").mkdir()
+        if self.files == ("",):
+            return
+        (folder / OUT).mkdir()
+        for name in files_below(self.ask.path):
+            (folder / OUT / name).parent.mkdir(parents=True, exist_ok=True)
+            if name not in self.files and Path(name).name != "_metadata":  # which tells of row groups as they were
+                shutil.copyfile(self.ask.path / name, folder / OUT / name)
+
+    def put(self, folder: Path, k: int, A: Array) -> Mask:
+        table = self._table(k)
+        X = _parquet.numbers(table, self.features, self.kinds, self.ask)
+        values, changed = to_write(A, X, self.integer, self.bounds, self.ask.path)
+        new = _parquet.put(table, self.features, self.kinds, values, changed, self.ask)
+        temporary = folder / "pieces" / f"{k}.{os.getpid()}"
+        need("pyarrow.parquet", "parquet").write_table(new, temporary, **self._layout(self.groups[k][0]))
+        temporary.replace(folder / "pieces" / str(k))
+        return changed
+
+    def endings(self, folder: Path) -> list[Any]:
+        return [Joining(self, folder, number) for number in range(len(self.files))]
+
+    def join(self, folder: Path, number: int) -> None:
+        """Put the row groups of one file together, one at a time in memory."""
+        parquet = need("pyarrow.parquet", "parquet")
+        layout = self._layout(number)
+        layout.pop("row_group_size", None)
+        target = folder / OUT / self.files[number]
+        with parquet.ParquetFile(self.ask.path / self.files[number]) as file:
+            schema = file.schema_arrow
+        temporary = folder / f"{number}.{os.getpid()}"
+        with parquet.ParquetWriter(temporary, schema, **layout) as writer:
+            for k in (k for k, (own, _) in enumerate(self.groups) if own == number):
+                writer.write_table(parquet.read_table(folder / "pieces" / str(k), use_threads=False).cast(schema))
+        temporary.replace(target)
+
+    def _table(self, k: int) -> Any:
+        number, group = self.groups[k]
+        path = self.ask.path / self.files[number]
+        with damaged(path, "Parquet file"), need("pyarrow.parquet", "parquet").ParquetFile(path) as file:
+            return file.read_row_group(group, use_threads=False)
+
+    def _layout(self, number: int) -> dict[str, Any]:
+        with need("pyarrow.parquet", "parquet").ParquetFile(self.ask.path / self.files[number]) as file:
+            return _parquet.layout_of(file.metadata)
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Joins the row groups of one Parquet file. A class, so that it pickles."""
+
+    blocks: ParquetBlocks
+    folder: Path
+    number: int
+
+    def __call__(self) -> None:
+        """Do it."""
+        self.blocks.join(self.folder, self.number)
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
+    """Return the blocks of a zarr folder or of Parquet, and a data set that knows all else, with some of the rows."""
+    ask = request(path, **options)
+    with opening(ask.path, "read"):
+        if ask.path.is_dir() and any(name.endswith(_parquet.Parquet.endings) for name in files_below(ask.path)):
+            return _open_parquet(ask)
+        format = recognise(ask.path)
+        if isinstance(format, _parquet.Parquet):
+            return _open_parquet(ask)
+        if isinstance(format, Zarr):
+            return _open_zarr(ask)
+    raise FileError(f"{ask.path}: is {format.words}: a cluster mends zarr and parquet, store it as one of those")
+
+
+def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
+    with Worker() as worker:
+        listed = worker.ask(ask.path, "zarr list")
+    entries = {name: Entry(tuple(shape), np.dtype(kind)) for name, (shape, kind, _, _) in listed.items()}
+    name = pick(entries, ask)
+    shape, dtype = entries[name].shape, entries[name].dtype
+    with damaged(ask.path, "zarr folder"):
+        array = _zarr_array(str(ask.path), name, "r")
+        step = int((array.shards or array.chunks)[0])
+    facts = {
+        "passed": tuple(other for other in listed if other != name),
+        "member": name,
+        "folder": True,
+        "endings": Zarr.endings,
+    }
+    data = array_dataset(np.zeros((1, *shape[1:]), dtype), ask, format="zarr", save=_not_here, **facts)
+    features = _arrays.choose(ask, None, int(np.prod(shape[1:])))
+    most = min(BLOCK_BYTES // (8 * step * int(np.prod(shape[1:]))), shape[0] // (step * LEAST_BLOCKS))
+    same = ROWS // math.gcd(ROWS, step)  # chunks that together end where a block of rows in memory does
+    rows = step * (most // same * same or max(1, most))
+    sizes = tuple(min(rows, shape[0] - start) for start in range(0, shape[0], rows))
+    blocks = ZarrBlocks(ask, sizes, data.integer, data.bounds, name, features, step)
+    return blocks, _with_sample(data, blocks)
+
+
+def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
+    parquet, endings = need("pyarrow.parquet", "parquet"), _parquet.Parquet.endings
+    no_member(ask)
+    names = files_below(ask.path) if ask.path.is_dir() else [""]
+    files = tuple(n for n in names if not n or (n.endswith(endings) and not Path(n).name.startswith(("_", "."))))
+    groups: list[tuple[int, int]] = []
+    sizes: list[int] = []
+    first: Any = None
+    for number, name in enumerate(files):
+        with damaged(ask.path / name, "Parquet file"), parquet.ParquetFile(ask.path / name) as file:
+            schema = file.schema_arrow
+            groups += [(number, group) for group in range(file.num_row_groups)]
+            sizes += [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        first = schema if first is None else first
+        if not schema.equals(first, check_metadata=False):
+            raise FileError(f"{ask.path / name}: has other columns than {files[0]}: mend them one by one")
+    columns, features, kinds = _parquet.columns_of(first.empty_table(), ask)
+    if not features or not sum(sizes):
+        raise FileError(f"{ask.path}: holds no {'columns' if sum(sizes) else 'rows'} of numbers")
+    data = Dataset(
+        X=np.zeros((1, len(features))),
+        columns=tuple(columns[j] for j in features),
+        image_shape=check_image_shape(ask, len(features)),
+        integer=np.array([kind.kind != "f" for kind in kinds]),
+        passed=tuple(name for j, name in enumerate(columns) if j not in set(features)),
+        format="parquet",
+        source=ask.path,
+        folder=ask.path.is_dir(),
+        endings=endings,
+        save=_not_here,
+    )
+    blocks = ParquetBlocks(
+        ask, tuple(sizes), data.integer, None, files=files, groups=tuple(groups), features=features, kinds=kinds
+    )
+    return blocks, _with_sample(data, blocks)
+
+
+def _with_sample(data: Dataset, blocks: Blocks) -> Dataset:
+    count = len(blocks.sizes)
+    parts = [blocks.numbers(k)[:SAMPLE] for k in sorted({0, count // 2, count - 1})]
+    return replace(data, X=np.concatenate(parts))
+
+
+def _not_here(*_: object) -> NoReturn:
+    raise FileError("a sample of the rows is not written")
+
+
+# --- the working folder -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def working_folder(target: Path) -> Iterator[Path]:
+    """Give a new folder beside `target`, removed in the end; what runs that were killed left there is removed first."""
+    prefix, suffix = f".{target.name}.{socket.gethostname()}.", ".part"
+    for left in target.parent.glob(f"{prefix}*{suffix}"):
+        number = left.name[len(prefix) : -len(suffix)]
+        if number.isdecimal() and (int(number) == os.getpid() or not _runs(int(number))):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = target.with_name(f"{prefix}{os.getpid()}{suffix}")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def place(folder: Path, target: Path, data: Dataset, *, force: bool) -> Path:
+    """Give what is whole in the working folder its name."""
+    with opening(target, "written"):
+        data._check_output(target, force)
+        if stamp(data.source) != data.stamp:
+            raise FileError(f"{data.source}: has changed since it was read: mend it again")
+        if target.is_dir():
+            data._check_folder(target, folder / OUT)
+            place_folder(folder / OUT, target)
+        else:
+            (folder / OUT).replace(target)
+    return target
