@@ -6,10 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from kernmend.solvers._rows import minimise_rows
+from kernmend.solvers import _rows
 
 seeds = st.integers(0, 2**32 - 1)
 TO_THE_END = {"tol": 1e-15, "max_iter": 2000}
+
+
+def minimise_rows(function, start, **options):
+    """Minimise a function that gives values and gradients at once."""
+
+    def lazy(A, rows):
+        value, gradient = function(A, rows)
+        return value, lambda some: gradient[some]
+
+    return _rows.minimise_rows(lazy, start, **options)
 
 
 class Quadratics:
