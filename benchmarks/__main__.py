@@ -11,6 +11,7 @@ from benchmarks import (
     baselines,
     choosing,
     circle,
+    cost,
     default,
     detectors,
     entries,
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "report-pictures": report_pictures.run,
     "circle": circle.run,
     "solvers": solvers.run,
+    "cost": cost.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
 }

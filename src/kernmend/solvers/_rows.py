@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -137,7 +138,7 @@ class _Rows:
         value, gradient = self.function(trial, rows)
         moved = trial - a
         expected = np.einsum("ij,ij->i", g, moved)
-        good = np.isfinite(value) & (value <= f + _ARMIJO * np.minimum(expected, 0.0)) & (value < f)
+        good: NDArray[np.bool_] = np.isfinite(value) & (value <= f + _ARMIJO * np.minimum(expected, 0.0)) & (value < f)
         if good.any():
             done = rows[good]
             new_g = self.box.mask(gradient(slice(None) if good.all() else good), trial[good], done)
@@ -151,7 +152,7 @@ class _Rows:
     def given_up(self, rows: Index) -> NDArray[np.bool_]:
         """Return which rows have halved their step too often, even straight down; send the others straight down."""
         short = self.halvings[rows] >= _MAX_HALVINGS
-        ended = short & self.straight[rows]
+        ended: NDArray[np.bool_] = short & self.straight[rows]
         if np.any(short & ~ended):
             self._go_straight(rows[short & ~ended])
         return ended
@@ -168,6 +169,6 @@ def _note(trace: list[Array], rows: _Rows, ended: Index) -> None:
 
 def _sums(trace: list[Array]) -> list[float]:
     """Return the sums of the values; a row that has no more iterations keeps its last one."""
-    for before, after in zip(trace, trace[1:], strict=False):
+    for before, after in pairwise(trace):
         np.copyto(after, before, where=np.isnan(after))
     return [float(values.sum()) for values in trace]
