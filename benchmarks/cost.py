@@ -23,7 +23,7 @@ from kernmend.paper.experiments import get
 from kernmend.paper.matrices import make_matrix
 
 CASES = {"MNIST, noise": 0, "MNIST, occlusion": 1, "COIL-20, noise": 2, "COIL-20, occlusion": 3}
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def run() -> None:
