@@ -248,3 +248,18 @@ def test_max_iter(max_iter):
 def test_integers_become_floats():
     A, _, _ = minimise_rows(rosenbrock, np.array([[0, 0], [2, 2]]), max_iter=2)
     assert A.dtype == np.float64
+
+
+def test_gradients_are_asked_for_only_where_a_step_is_taken():
+    asked, tried = [], []
+
+    def function(A, rows):
+        value, gradient = rosenbrock(A, rows)
+        tried.append(len(A))
+        return value, lambda some: (asked.append(len(gradient[some])), gradient[some])[1]
+
+    start = np.random.default_rng(0).uniform(-2.0, 2.0, (20, 2))
+    _rows.minimise_rows(function, start, scale=10.0, max_iter=20)
+    assert len(asked) <= len(tried)
+    assert sum(asked) <= 20 * 21  # the start, and one for each iteration
+    assert sum(asked) < sum(tried)
