@@ -47,7 +47,7 @@ def minimise_rows(
     box = _Box(bounds, free)
     A = box.enter(A, np.arange(A.shape[0]))
     rows = _Rows.at(A, function, box, scale)
-    active = np.flatnonzero(np.abs(rows.g).max(axis=1, initial=0.0) > _NO_GRADIENT) if max_iter else np.arange(len(A))
+    active = np.flatnonzero(np.abs(rows.g).max(axis=1, initial=0.0) > _NO_GRADIENT)
     trace = [rows.f.copy()]
     begun = active
     while active.size and max_iter:
@@ -59,9 +59,9 @@ def minimise_rows(
         _note(trace, rows, active[ended])
         fallen = before - rows.f[active] > tol * np.maximum(np.abs(rows.f[active]), 1e-300)
         goes_on = taken & fallen & (np.abs(rows.g[active]).max(axis=1) > _NO_GRADIENT)
-        rows.out_of_budget |= bool(np.any(goes_on & (rows.count[active] >= max_iter)))
-        begun = active[goes_on & (rows.count[active] < max_iter)]
-        active = active[~ended | (goes_on & (rows.count[active] < max_iter))]
+        stopped = goes_on & (rows.count[active] >= max_iter)
+        rows.out_of_budget |= bool(stopped.any())
+        begun, active = active[goes_on & ~stopped], active[~ended | (goes_on & ~stopped)]
     return rows.a, _sums(trace), not (rows.out_of_budget or active.size)
 
 
