@@ -16,6 +16,7 @@ from kernmend.kernels import (
     Linear,
     Polynomial,
     RadialKernel,
+    capped_squared_distances,
     median_squared_distance,
     row_blocks,
     squared_distances,
@@ -441,3 +442,12 @@ def test_median_on_a_sample_takes_no_row_twice():
     X = rows(0, 12, 3)
     found = median_squared_distance(X, max_rows=11)
     assert any(found == pytest.approx(median_squared_distance(np.delete(X, i, axis=0)), rel=1e-12) for i in range(12))
+
+
+@given(seed=seeds, cap=st.floats(0.1, 3.0))
+def test_capped_distances(seed, cap):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((4, 7)) + 1e3, rng.standard_normal((5, 7)) + 1e3
+    X[0, 0] = 1e12
+    expected = [[np.sum(np.minimum(np.abs(x - y), cap) ** 2) for y in Y] for x in X]
+    np.testing.assert_allclose(capped_squared_distances(X, Y, cap), expected, rtol=1e-4, atol=1e-5)

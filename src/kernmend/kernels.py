@@ -14,11 +14,13 @@ from scipy.spatial.distance import pdist
 from kernmend._typing import Array
 
 _BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64: temporaries of this size stay out of the n×n count
+_CACHED_ELEMENTS = 1 << 16  # half a megabyte: several passes over such a block go through the cache
+_FAR = 1e6  # caps from the centre: what is farther counts as this far, lest float32 overflow
 
 
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of rows, so that one block of an (n_rows, n_columns) array has about a million elements."""
-    size = max(1, _BLOCK_ELEMENTS // max(1, n_columns))
+def row_blocks(n_rows: int, n_columns: int, *, elements: int | None = None) -> Iterator[slice]:
+    """Slices of rows, so that one block of an (n_rows, n_columns) array has `elements`, about a million if None."""
+    size = max(1, (elements or _BLOCK_ELEMENTS) // max(1, n_columns))
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
 
@@ -123,7 +125,7 @@ class RadialKernel(Kernel):
 
     def _pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
         """Do the same with `A` and `B` near the origin; overwrites both `A` and `G`."""
-        for rows in row_blocks(*K.shape):
+        for rows in row_blocks(*K.shape, elements=_CACHED_ELEMENTS):
             G[rows] *= self.slope(K[rows])
         A *= G.sum(axis=1)[:, np.newaxis]
         A -= G @ B
@@ -292,6 +294,26 @@ def squared_distances(X: Array, Y: Array | None = None) -> Array:
     return t
 
 
+def capped_squared_distances(X: Array, Y: Array, cap: float) -> Array:
+    """Return sum_k min(|x_ik - y_jk|, cap)^2 in float32: no entry counts for more than `cap`.
+
+    There is no matrix product in it: blocks that stay in the cache, without temporaries, make it fast.
+    """
+    centre = _centre(Y)
+    Xc, Yc = (np.clip((rows - centre) / cap, -_FAR, _FAR).astype(np.float32) for rows in (X, Y))
+    t = np.empty((X.shape[0], Y.shape[0]), dtype=np.float32)
+    for rows in row_blocks(*Y.shape, elements=_CACHED_ELEMENTS):
+        block = Yc[rows]
+        difference = np.empty_like(block)
+        for x, out in zip(Xc, t[:, rows], strict=True):
+            np.subtract(block, x, out=difference)
+            np.minimum(difference, 1.0, out=difference)
+            np.maximum(difference, -1.0, out=difference)
+            np.einsum("ij,ij->i", difference, difference, out=out)
+    t *= cap**2
+    return t
+
+
 def _centre(X: Array) -> Array:
     """Return a place among the rows. Distances do not depend on it, but their rounding does: it grows with the norms.
 
@@ -304,10 +326,13 @@ def _centre(X: Array) -> Array:
 def _squared_distances(X: Array, x2: Array, Y: Array, y2: Array) -> Array:
     """Return |x_i - y_j|^2 of rows near the origin, from their squared norms."""
     t: Array = X @ Y.T
-    t *= -2.0
-    t += x2[:, np.newaxis]
-    t += y2
-    return np.maximum(t, 0.0, out=t)
+    for rows in row_blocks(*t.shape, elements=_CACHED_ELEMENTS):
+        part = t[rows]
+        part *= -2.0
+        part += x2[rows, np.newaxis]
+        part += y2
+        np.maximum(part, 0.0, out=part)
+    return t
 
 
 @dataclass(frozen=True)

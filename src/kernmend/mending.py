@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.errors import EntryError, ErrorModel, KernelError, RowError
 from kernmend.graphs import similar_features
-from kernmend.kernels import Kernel, median_squared_distance, squared_distances
+from kernmend.kernels import Kernel, capped_squared_distances, median_squared_distance, squared_distances
 from kernmend.solvers.reference import Reference, mend_rows
 from kernmend.spectral import eigenpairs
 
@@ -38,13 +38,17 @@ class Settings:
 
 @dataclass
 class Mender:
-    """Mends rows against the good rows `L`; keeps one eigendecomposition for each kernel it has met."""
+    """Mends rows against the good rows `L`.
+
+    Keeps one eigendecomposition for each kernel it has met, and the reference it used last.
+    """
 
     L: Array
     bounds: tuple[Array, Array] | None = None
     fixed_lam: float | None = None
     fixed_cutoff: float | None = None
     _spectra: dict[Kernel, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+    _last: tuple[Kernel, float, Reference] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.scale = float(np.sqrt(median_squared_distance(self.L))) or 1.0
@@ -55,14 +59,21 @@ class Mender:
 
     def reference(self, settings: Settings) -> Reference:
         """Return the span that the good rows keep under these settings."""
-        s, U = self._spectrum(settings.kernel)
-        return Reference.from_eigenpairs(settings.kernel, self.L, s, U, self.cutoff(settings))
+        kernel, cutoff = settings.kernel, self.cutoff(settings)
+        if self._last is None or self._last[:2] != (kernel, cutoff):
+            self._last = None  # before the next one is made
+            self._last = kernel, cutoff, Reference.from_eigenpairs(kernel, self.L, *self._spectrum(kernel), cutoff)
+        return self._last[2]
 
     def cutoff(self, settings: Settings) -> float:
-        """Return the eigenvalue cut-off itself."""
+        """Return the eigenvalue cut-off itself: a share of the trace of the Gram matrix, unless it was given."""
         if self.fixed_cutoff is not None:
             return self.fixed_cutoff
-        return settings.cutoff * float(self._spectrum(settings.kernel)[0].sum())
+        return settings.cutoff * float(settings.kernel.diag(self.L).sum())
+
+    def forget_reference(self) -> None:
+        """Keep the eigendecompositions only: the reference is as large, and soon made of them."""
+        self._last = None
 
     def lam(self, settings: Settings) -> float:
         """Return the weight of the error term that the force stands for."""
@@ -94,8 +105,7 @@ class Mender:
             nearest: Array = self.L[squared_distances(X, self.L).argmin(axis=1)]
             return nearest
         bound = START_BOUND * self.scale / np.sqrt(X.shape[1])
-        distance = np.stack([np.square(np.minimum(np.abs(self.L - x), bound)).sum(axis=1) for x in X])
-        nearest = self.L[distance.argmin(axis=1)]
+        nearest = self.L[capped_squared_distances(X, self.L, bound).argmin(axis=1)]
         return np.clip(X, nearest - bound, nearest + bound)
 
     def mend(self, X: Array, settings: Settings, *, start: Array | None = None, max_iter: int = 100) -> Array:

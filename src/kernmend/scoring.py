@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.kernels import RBF, FixedRows, median_squared_distance, squared_distances
+from kernmend.ridge import RidgeInverse
 from kernmend.separation import Line, Split, draw_line, hard_split, natural_spread
 from kernmend.spectral import eigenpairs
 
@@ -49,15 +50,11 @@ class Scorer:
 
     def leave_one_out(self, X: Array) -> Array:
         """Return the score of each row of `X` against the others."""
-        return _Spectrum.of(self.kernel, X).scores((self.kind,), self.eps)[self.kind]
+        return self.against(X).leave_one_out()
 
     def against(self, L: Array) -> "ReferenceScorer":
         """Return what scores new rows against the rows of `L`."""
-        K = self.kernel.gram(L)
-        K.flat[:: K.shape[0] + 1] += self.eps
-        P = np.linalg.inv(K)
-        centre = np.median(L, axis=0)
-        return ReferenceScorer(self, L, P, centre, P @ (L - centre))
+        return ReferenceScorer(self, L, np.median(L, axis=0))
 
 
 @dataclass(frozen=True)
@@ -66,29 +63,34 @@ class ReferenceScorer:
 
     scorer: Scorer
     L: Array
-    P: Array
     centre: Array
-    coefficients: Array
 
     @cached_property
     def _rows(self) -> FixedRows:  # with a centre of its own: scores do not depend on what else is in a block
         return self.scorer.kernel.against(self.L)
 
+    @cached_property
+    def _solved(self) -> tuple[Array, Array]:
+        """The diagonal of P, and what meets new rows: P (L - centre); for the span W, P = W'W. At the first score."""
+        P = RidgeInverse.of(self.scorer.kernel.gram(self.L), self.scorer.eps)
+        W = P.root()
+        return P.diagonal(W), W if self.scorer.kind == "span" else P.times(self.L - self.centre)
+
     def leave_one_out(self) -> Array:
         """Return the score of each row of the reference against the others."""
-        diagonal = np.diag(self.P)
+        diagonal, coefficients = self._solved
         if self.scorer.kind == "span":
             r: Array = np.maximum(1.0 / diagonal - self.scorer.eps, 0.0)
             return r
-        return _summary(np.square(self.coefficients / diagonal[:, np.newaxis]), self.scorer.kind)
+        return _summary(np.square(coefficients / diagonal[:, np.newaxis]), self.scorer.kind)
 
     def score(self, X: Array) -> Array:
         """Return the score of each row."""
-        k = self._rows.gram(X)
+        k, coefficients = self._rows.gram(X), self._solved[1]
         if self.scorer.kind == "span":
-            r: Array = np.maximum(1.0 - np.einsum("ij,ij->i", k @ self.P, k), 0.0)
+            r: Array = np.maximum(1.0 - np.square(k @ coefficients.T).sum(axis=1), 0.0)
             return r
-        return _summary(np.square(X - self.centre - k @ self.coefficients), self.scorer.kind)
+        return _summary(np.square(X - self.centre - k @ coefficients), self.scorer.kind)
 
 
 class Choice(NamedTuple):

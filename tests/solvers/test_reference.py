@@ -202,3 +202,20 @@ def test_bounds_hold():
     assert np.all((low <= A) & (high >= A))
     assert np.all(np.diff(totals) <= 0)
     assert off_circle(A).max() < 0.1  # the circle passes through the box
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.7), Polynomial(2)], ids=str)
+def test_one_product_or_two_give_the_same_distances(kernel):
+    rng = np.random.default_rng(4)
+    L, A = rng.standard_normal((30, 12)), rng.standard_normal((6, 12))
+    with_inverse = Reference.fit(kernel, L, 1e-3)
+    assert with_inverse._inverse is not None
+    without = Reference.fit(kernel, L, 1e-3)
+    without.__dict__["_inverse"] = None
+    for found, expected in zip(with_inverse.squared_rows(A), without.squared_rows(A), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_a_span_down_to_rounding_takes_two_products():
+    L = np.random.default_rng(5).standard_normal((30, 2))
+    assert Reference.fit(RBF(0.1), L, 1e-13)._inverse is None

@@ -6,10 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from kernmend.solvers._rows import minimise_rows
+from kernmend.solvers import _rows
 
 seeds = st.integers(0, 2**32 - 1)
 TO_THE_END = {"tol": 1e-15, "max_iter": 2000}
+
+
+def minimise_rows(function, start, **options):
+    """Minimise a function that gives values and gradients at once."""
+
+    def lazy(A, rows):
+        value, gradient = function(A, rows)
+        return value, lambda some: gradient[some]
+
+    return _rows.minimise_rows(lazy, start, **options)
 
 
 class Quadratics:
@@ -238,3 +248,18 @@ def test_max_iter(max_iter):
 def test_integers_become_floats():
     A, _, _ = minimise_rows(rosenbrock, np.array([[0, 0], [2, 2]]), max_iter=2)
     assert A.dtype == np.float64
+
+
+def test_gradients_are_asked_for_only_where_a_step_is_taken():
+    asked, tried = [], []
+
+    def function(A, rows):
+        value, gradient = rosenbrock(A, rows)
+        tried.append(len(A))
+        return value, lambda some: (asked.append(len(gradient[some])), gradient[some])[1]
+
+    start = np.random.default_rng(0).uniform(-2.0, 2.0, (20, 2))
+    _rows.minimise_rows(function, start, scale=10.0, max_iter=20)
+    assert len(asked) <= len(tried)
+    assert sum(asked) <= 20 * 21  # the start, and one for each iteration
+    assert sum(asked) < sum(tried)

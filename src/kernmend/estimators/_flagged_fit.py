@@ -161,6 +161,7 @@ class FlaggedRecovery(Recovery):
         self.kernel_, self.error_, self.rank_ = settings.kernel, settings.error, mender.reference(settings).rank
         self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
         self.rho_: float | None = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
+        mender.forget_reference()
         self._mark_entries(X, self.recovered_)
 
     def _errors(self, n_features: int) -> list[str]:

@@ -1,19 +1,26 @@
 """Many small minimisations at once: one per row, each with its own quasi-Newton memory and step."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.solvers._memory import Memory
 
-_MEMORY = 8
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 25
 _NO_GRADIENT = 1e-150  # its square is still above 0
 
-RowFunction = Callable[[Array, NDArray[np.intp]], tuple[Array, Array]]
-"""From some rows and their numbers to the value of each and the gradient."""
+Index: TypeAlias = NDArray[np.intp]
+Some: TypeAlias = NDArray[np.bool_] | slice
+"""Which rows of a batch."""
+
+RowFunction: TypeAlias = Callable[[Array, Index], tuple[Array, Callable[[Some], Array]]]
+"""From some rows and their numbers to the value of each, and what gives the gradient of some of these."""
 
 
 def minimise_rows(
@@ -31,135 +38,137 @@ def minimise_rows(
     Returned are the rows, the sum of their values at the start and after each iteration, and whether all converged.
 
     SciPy's L-BFGS would share one step length between all rows, so that the result of a row would depend on which
-    others are in the batch. Here the rows share nothing but the matrix products. No row's value ever rises. `bounds`
-    are (low, high) per feature, `free` marks the entries that may move, `scale` is the length of the first step.
+    others are in the batch. Here the rows share nothing but the matrix products: each time all that are not done try a
+    step, some their next one, others a shorter one than the last. Gradients are asked for only where a step is taken.
+    No row's value ever rises. `bounds` are (low, high) per feature, `free` marks the entries that may move, `scale` is
+    the length of the first step.
     """
     A = A.astype(np.float64)
-    if bounds is not None:
-        moved = np.clip(A, *bounds)
-        A = moved if free is None else np.where(free, moved, A)
-    n = A.shape[0]
-    values, gradient = function(A, np.arange(n))
-    gradient = _masked(gradient, A, bounds, free)
-    memory = _Memory(A.shape)
-    active = np.flatnonzero(np.abs(gradient).max(axis=1, initial=0.0) > _NO_GRADIENT)
-    totals = [float(values.sum())]
-    for _ in range(max_iter):
-        if active.size == 0:
-            break
-        a, f, g = A[active], values[active], gradient[active]
-        direction = -memory.apply(g, active, scale)
+    box = _Box(bounds, free)
+    A = box.enter(A, np.arange(A.shape[0]))
+    rows = _Rows.at(A, function, box, scale)
+    active = np.flatnonzero(np.abs(rows.g).max(axis=1, initial=0.0) > _NO_GRADIENT)
+    trace = [rows.f.copy()]
+    begun = active
+    while active.size and max_iter:
+        rows.begin(begun)
+        before = rows.f[active]
+        taken = rows.try_step(active)
+        ended = taken | rows.given_up(active)
+        rows.count[active[ended]] += 1
+        _note(trace, rows, active[ended])
+        fallen = before - rows.f[active] > tol * np.maximum(np.abs(rows.f[active]), 1e-300)
+        goes_on = taken & fallen & (np.abs(rows.g[active]).max(axis=1) > _NO_GRADIENT)
+        stopped = goes_on & (rows.count[active] >= max_iter)
+        rows.out_of_budget |= bool(stopped.any())
+        begun, active = active[goes_on & ~stopped], active[~ended | (goes_on & ~stopped)]
+    return rows.a, _sums(trace), not (rows.out_of_budget or active.size)
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Where rows may go: within bounds, and only in free entries."""
+
+    bounds: tuple[Array, Array] | None
+    free: NDArray[np.bool_] | None
+
+    def enter(self, a: Array, rows: Index) -> Array:
+        """Return the rows with free entries moved within the bounds."""
+        if self.bounds is None:
+            return a
+        inside: Array = np.clip(a, *self.bounds)
+        return inside if self.free is None else np.where(self.free[rows], inside, a)
+
+    def mask(self, g: Array, a: Array, rows: Index) -> Array:
+        """Return the gradient without the parts that may not be followed: fixed entries, and outwards at a bound."""
+        if self.free is not None:
+            g = np.where(self.free[rows], g, 0.0)
+        if self.bounds is not None:
+            g = np.where(((a <= self.bounds[0]) & (g > 0)) | ((a >= self.bounds[1]) & (g < 0)), 0.0, g)
+        return g
+
+
+@dataclass
+class _Rows:
+    """All rows: place `a`, value `f`, gradient `g`, direction and share `step` of it, halvings, iterations done."""
+
+    function: RowFunction
+    box: _Box
+    scale: float
+    a: Array
+    f: Array
+    g: Array
+    memory: Memory
+    direction: Array
+    step: Array
+    halvings: Index
+    straight: NDArray[np.bool_]
+    count: Index
+    out_of_budget: bool = False
+
+    @classmethod
+    def at(cls, A: Array, function: RowFunction, box: _Box, scale: float) -> "_Rows":
+        n = A.shape[0]
+        f, gradient = function(A, np.arange(n))
+        g = box.mask(gradient(slice(None)).astype(np.float64, copy=False), A, np.arange(n))
+        zeros = np.zeros(n, dtype=np.intp)
+        f = f.astype(np.float64)
+        state = Memory(A.shape), np.zeros_like(A), np.ones(n), zeros.copy(), np.zeros(n, dtype=bool), zeros
+        return cls(function, box, scale, A, f, g, *state)
+
+    def begin(self, rows: Index) -> None:
+        """Find the direction of the next step of some rows."""
+        g = self.g[rows]
+        direction = -self.memory.apply(g, rows, self.scale)
         direction[g == 0.0] = 0.0  # held entries, and those that a bound stops
-        uphill = np.einsum("ij,ij->i", direction, g) >= 0
-        if uphill.any():
-            direction[uphill] = -g[uphill] * (scale / np.linalg.norm(g[uphill], axis=1, keepdims=True))
-            memory.forget(active[uphill])
-        held = None if free is None else ~free[active]
-        new_a, new_f, new_g, accepted = _backtrack(function, a, f, g, direction, active, bounds, held)
-        failed = np.flatnonzero(~accepted & ~uphill)
-        if failed.size:  # once more, straight down
-            memory.forget(active[failed])
-            down = -g[failed] * (scale / np.linalg.norm(g[failed], axis=1, keepdims=True))
-            new_a[failed], new_f[failed], new_g[failed], accepted[failed] = _backtrack(
-                function,
-                a[failed],
-                f[failed],
-                g[failed],
-                down,
-                active[failed],
-                bounds,
-                None if held is None else held[failed],
-            )
-        new_g = _masked(new_g, new_a, bounds, None if free is None else free[active])
-        memory.store(active, new_a - a, new_g - g)
-        A[active], values[active], gradient[active] = new_a, new_f, new_g
-        still = accepted & (f - new_f > tol * np.maximum(np.abs(new_f), 1e-300))
-        still &= np.abs(new_g).max(axis=1) > _NO_GRADIENT
-        active = active[still]
-        totals.append(float(values.sum()))
-    return A, totals, active.size == 0
+        self.direction[rows], self.step[rows], self.halvings[rows], self.straight[rows] = direction, 1.0, 0, False
+        self._go_straight(rows[np.einsum("ij,ij->i", direction, g) >= 0])
+
+    def _go_straight(self, rows: Index) -> None:
+        """Forget what the memory says of some rows, and take the steepest way down."""
+        g = self.g[rows]
+        self.direction[rows] = -g * (self.scale / np.linalg.norm(g, axis=1, keepdims=True))
+        self.step[rows], self.halvings[rows], self.straight[rows] = 1.0, 0, True
+        self.memory.forget(rows)
+
+    def try_step(self, rows: Index) -> NDArray[np.bool_]:
+        """Try a step; return which rows took it because their value falls enough. The others' steps are halved."""
+        a, f, g = self.a[rows], self.f[rows], self.g[rows]
+        trial = self.box.enter(a + self.step[rows, np.newaxis] * self.direction[rows], rows)
+        value, gradient = self.function(trial, rows)
+        moved = trial - a
+        expected = np.einsum("ij,ij->i", g, moved)
+        good: NDArray[np.bool_] = np.isfinite(value) & (value <= f + _ARMIJO * np.minimum(expected, 0.0)) & (value < f)
+        if good.any():
+            done = rows[good]
+            new_g = self.box.mask(gradient(slice(None) if good.all() else good), trial[good], done)
+            self.memory.store(done, moved[good], new_g - g[good], new_g)
+            self.a[done], self.f[done], self.g[done] = trial[good], value[good], new_g
+        bad = rows[~good]
+        self.step[bad] *= 0.5
+        self.halvings[bad] += 1
+        return good
+
+    def given_up(self, rows: Index) -> NDArray[np.bool_]:
+        """Return which rows have halved their step too often, even straight down; send the others straight down."""
+        short = self.halvings[rows] >= _MAX_HALVINGS
+        ended: NDArray[np.bool_] = short & self.straight[rows]
+        if np.any(short & ~ended):
+            self._go_straight(rows[short & ~ended])
+        return ended
 
 
-def _masked(g: Array, a: Array, bounds: tuple[Array, Array] | None, free: NDArray[np.bool_] | None) -> Array:
-    """Return the gradient without the parts that may not be followed: fixed entries, and outwards at a bound."""
-    if free is not None:
-        g = np.where(free, g, 0.0)
-    if bounds is not None:
-        g = np.where(((a <= bounds[0]) & (g > 0)) | ((a >= bounds[1]) & (g < 0)), 0.0, g)
-    return g
+def _note(trace: list[Array], rows: _Rows, ended: Index) -> None:
+    """Write down the values of rows that have ended an iteration; rows may be ahead of others."""
+    while ended.size and len(trace) <= rows.count[ended].max():
+        trace.append(np.full_like(rows.f, np.nan))
+    for number in np.unique(rows.count[ended]):
+        some = ended[rows.count[ended] == number]
+        trace[number][some] = rows.f[some]
 
 
-def _backtrack(
-    function: RowFunction,
-    a: Array,
-    f: Array,
-    g: Array,
-    direction: Array,
-    rows: NDArray[np.intp],
-    bounds: tuple[Array, Array] | None,
-    held: NDArray[np.bool_] | None = None,
-) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-    """Halve each row's step until its value has fallen enough; a row where it never does stays where it is."""
-    step = np.ones(len(a))
-    new_a, new_f, new_g = a.copy(), f.copy(), g.copy()
-    todo = np.arange(len(a))
-    for _ in range(_MAX_HALVINGS):
-        trial = a[todo] + step[todo, np.newaxis] * direction[todo]
-        if bounds is not None:
-            inside = np.clip(trial, *bounds)
-            trial = inside if held is None else np.where(held[todo], trial, inside)
-        value, gradient = function(trial, rows[todo])
-        expected = np.einsum("ij,ij->i", g[todo], trial - a[todo])
-        good = np.isfinite(value) & (value <= f[todo] + _ARMIJO * np.minimum(expected, 0.0)) & (value < f[todo])
-        done = todo[good]
-        new_a[done], new_f[done], new_g[done] = trial[good], value[good], gradient[good]
-        todo = todo[~good]
-        if todo.size == 0:
-            break
-        step[todo] *= 0.5
-    accepted = np.ones(len(a), dtype=bool)
-    accepted[todo] = False
-    return new_a, new_f, new_g, accepted
-
-
-class _Memory:
-    """The last few (step, change of gradient) pairs of every row, with their inner products s'y and y'y."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.pairs: list[tuple[Array, Array, Array, Array]] = []
-        self.shape = shape
-
-    def store(self, rows: NDArray[np.intp], s: Array, y: Array) -> None:
-        """Keep a pair; for rows without positive curvature zeros, which `apply` passes over."""
-        full = len(self.pairs) == _MEMORY
-        n = self.shape[0]
-        pair = self.pairs.pop(0) if full else (np.zeros(self.shape), np.zeros(self.shape), np.zeros(n), np.zeros(n))
-        sy, yy = np.einsum("ij,ij->i", s, y), np.einsum("ij,ij->i", y, y)
-        curved = sy > 1e-12 * np.linalg.norm(s, axis=1) * np.sqrt(yy)
-        for kept, new in zip(pair, (s, y, np.where(curved, sy, 0.0), yy), strict=True):
-            kept[rows] = new
-        self.pairs.append(pair)
-
-    def forget(self, rows: NDArray[np.intp]) -> None:
-        """Throw away what is known of some rows."""
-        for _, _, sy, _ in self.pairs:
-            sy[rows] = 0.0
-
-    def apply(self, g: Array, rows: NDArray[np.intp], scale: float) -> Array:
-        """Return the inverse Hessian times `g` (the two-loop recursion), or `g` scaled to length `scale` at first."""
-        q = g.copy()
-        every = rows.size == self.shape[0]
-        pairs = self.pairs if every else [tuple(kept[rows] for kept in pair) for pair in self.pairs]
-        alphas: list[Array] = []
-        for s, y, sy, _ in reversed(pairs):
-            alpha = np.divide(np.einsum("ij,ij->i", s, q), sy, out=np.zeros_like(sy), where=sy > 0)
-            q -= alpha[:, np.newaxis] * y
-            alphas.append(alpha)
-        length = scale / np.maximum(np.linalg.norm(g, axis=1), 1e-300)
-        for _, _, sy, yy in pairs:  # the newest pair with curvature sets the length
-            length = np.where(sy > 0, np.divide(sy, yy, out=np.ones_like(sy), where=yy > 0), length)
-        q *= length[:, np.newaxis]
-        for (s, y, sy, _), alpha in zip(pairs, reversed(alphas), strict=True):
-            beta = np.divide(np.einsum("ij,ij->i", y, q), sy, out=np.zeros_like(sy), where=sy > 0)
-            q += (alpha - beta)[:, np.newaxis] * s
-        return q
+def _sums(trace: list[Array]) -> list[float]:
+    """Return the sums of the values; a row that has no more iterations keeps its last one."""
+    for before, after in pairwise(trace):
+        np.copyto(after, before, where=np.isnan(after))
+    return [float(values.sum()) for values in trace]

@@ -6,6 +6,7 @@ L are the reference rows and V = U S^(-1/2) the eigenpairs of their Gram matrix 
 squared distance of phi(a) from the span that they keep. Rows are independent: any batch gives the same result.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.errors import ErrorModel
 from kernmend.kernels import FixedRows, Kernel
-from kernmend.solvers._rows import minimise_rows
+from kernmend.solvers._rows import Some, minimise_rows
 from kernmend.spectral import eigenpairs
 
 _ROUNDING = 1e-6  # eps of the root, as a share of the mean k(l, l): the distance at which a row counts as on the span
@@ -59,22 +60,57 @@ class Reference:
     def _rows(self) -> FixedRows:
         return self.kernel.against(self.L)
 
+    @cached_property
+    def _inverse(self) -> Array | None:
+        """VV', the inverse of K(L) on the span, where one product with it is less work than one with V and one with V'.
+
+        Not where it would lose digits: |v|^2 = 1 / s for the smallest eigenvalue s kept, and rounding grows with it.
+        """
+        largest = float(np.einsum("ij,ij->j", self.V, self.V).max())
+        lost = float(np.finfo(self.V.dtype).eps) * float(np.sum(self.kernel.diag(self.L))) * largest
+        return self.V @ self.V.T if 2 * self.rank > self.L.shape[0] and lost < 1e-2 * _ROUNDING else None
+
+    def squared_values(self, A: Array) -> tuple[Array, Callable[[Some], Array]]:
+        """Return dist2(a_i) for each row, and what gives the gradient of some of them, to be called once at most."""
+        K = self._rows.gram(A)
+        if self._inverse is None:
+            C = K @ self.V
+            inside = np.einsum("ij,ij->i", C, C)
+        else:
+            C = K @ self._inverse
+            inside = np.einsum("ij,ij->i", C, K)
+        dist2: Array = np.maximum(self.kernel.diag(A) - inside, 0.0)
+
+        def gradient(some: Some) -> Array:
+            G = C[some] @ self.V.T if self._inverse is None else C[some]
+            out = self._rows.pullback(A[some], K[some], G)
+            out *= -2.0
+            out += self.kernel.diag_gradient(A[some])
+            return out
+
+        return dist2, gradient
+
     def squared_rows(self, A: Array) -> tuple[Array, Array]:
         """Return dist2(a_i) for each row, and the gradient."""
-        K = self._rows.gram(A)
-        C = K @ self.V
-        dist2: Array = np.maximum(self.kernel.diag(A) - np.einsum("ij,ij->i", C, C), 0.0)
-        gradient = self._rows.pullback(A, K, C @ self.V.T)
-        gradient *= -2.0
-        gradient += self.kernel.diag_gradient(A)
-        return dist2, gradient
+        dist2, gradient = self.squared_values(A)
+        return dist2, gradient(slice(None))
+
+    def values(self, A: Array) -> tuple[Array, Callable[[Some], Array]]:
+        """Return sqrt(dist2(a_i) + eps) for each row, and what gives the gradient of some of them."""
+        dist2, of_square = self.squared_values(A)
+        root: Array = np.sqrt(dist2 + self.eps)
+
+        def gradient(some: Some) -> Array:
+            out = of_square(some)
+            out *= (0.5 / root[some])[:, np.newaxis]
+            return out
+
+        return root, gradient
 
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         """Return sqrt(dist2(a_i) + eps) for each row, and the gradient."""
-        dist2, gradient = self.squared_rows(A)
-        root: Array = np.sqrt(dist2 + self.eps)
-        gradient *= (0.5 / root)[:, np.newaxis]
-        return root, gradient
+        root, gradient = self.values(A)
+        return root, gradient(slice(None))
 
 
 def mend_rows(
@@ -94,9 +130,9 @@ def mend_rows(
     Returns the rows, the objective summed over them at the start and after each iteration, and whether all converged.
     """
 
-    def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Array]:
-        value, gradient = reference.evaluate_rows(rows)
-        error_value, error_gradient = error.rows(index).evaluate_rows(rows)
-        return value + lam * error_value, gradient + lam * error_gradient
+    def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Callable[[Some], Array]]:
+        value, of_value = reference.values(rows)
+        error_value, of_error = error.rows(index).evaluate_rows(rows)
+        return value + lam * error_value, lambda some: of_value(some) + lam * of_error[some]
 
     return minimise_rows(objective, A, scale=scale, bounds=bounds, free=free, max_iter=max_iter, tol=tol)

@@ -8,6 +8,8 @@ subspace for given rows comes from one eigendecomposition. Neither step lets the
 centred: the mean of the samples takes about one of the r dimensions.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ from kernmend.errors import ErrorModel
 from kernmend.kernels import Kernel
 from kernmend.objective import Parts
 from kernmend.solvers._result import Callback, History, SolverResult, StopReason
-from kernmend.solvers._rows import minimise_rows
+from kernmend.solvers._rows import Some, minimise_rows
 from kernmend.solvers.reference import Reference
 from kernmend.spectral import eigenpairs
 
@@ -41,10 +43,10 @@ def move_rows(
 ) -> tuple[Array, list[float], bool]:
     """Minimise E(z; x) + C dist2(z) over each row, from the rows of `A`; results as of `minimise_rows`."""
 
-    def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Array]:
-        dist2, gradient = subspace.squared_rows(rows)
-        value, error_gradient = error.rows(index).evaluate_rows(rows)
-        return value + C * dist2, error_gradient + C * gradient
+    def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Callable[[Some], Array]]:
+        dist2, of_square = subspace.squared_values(rows)
+        value, of_error = error.rows(index).evaluate_rows(rows)
+        return value + C * dist2, lambda some: of_error[some] + C * of_square(some)
 
     return minimise_rows(objective, A, scale=scale, bounds=bounds, max_iter=max_iter, tol=tol)
 
