@@ -24,7 +24,7 @@ def noisy(n=700, d=20, seed=0):
     return gaussian_noise(make_cubic_surface(n, d, random_state=seed), 0.1, random_state=seed)[0]
 
 
-def with_holes(n=400):
+def with_holes(n=260):
     X = noisy(n)
     X[[3, 120, n - 1], [0, 5, 19]] = np.nan
     return X
@@ -56,7 +56,7 @@ def check_same(lazy, known):
     ],
 )
 def test_arrays_give_the_same_numbers_as_in_memory(X):
-    chunks = CHUNKS if len(X) == 700 else ((150, 250), (13, 7))
+    chunks = CHUNKS if len(X) == 700 else ((100, 160), (13, 7))
     lazy = da.from_array(X, chunks=chunks)
     est, known = recovery().fit(lazy), recovery().fit(X)
     check_same(est, known)
