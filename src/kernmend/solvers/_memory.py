@@ -33,8 +33,9 @@ class Memory:
         self.pairs[new, place], self.pairs[new, PAIRS + place] = s[curved], y[curved]
         before, after, with_s = self.with_g[new], np.empty((rows.size, 2 * PAIRS)), np.empty((rows.size, PAIRS))
         for i, row in enumerate(rows.tolist()):  # one by one: no copy of the pairs
-            np.dot(self.views[row], g[i], out=after[i])
-            np.dot(self.views[row][PAIRS:], s[i], out=with_s[i])
+            pairs = self.views[row]
+            pairs.dot(g[i], after[i])
+            pairs[PAIRS:].dot(s[i], with_s[i])
         self.with_g[rows] = after
         with_y = after[curved] - before  # y is the change of g; wrong in the place of the new pair itself
         self.sy[new, :, place], self.sy[new, place, :] = with_y[:, :PAIRS], with_s[curved]
@@ -51,9 +52,9 @@ class Memory:
         known = np.flatnonzero(self.kept[rows] > 0)
         if known.size:
             length, weights = self._coefficients(rows[known])
-            out[known] = length * g[known]
-            for i, row, weight in zip(known.tolist(), rows[known].tolist(), weights, strict=True):
-                out[i] += weight @ self.views[row]
+            for i, row, factor, weight in zip(known.tolist(), rows[known].tolist(), length, weights, strict=True):
+                np.multiply(g[i], factor, out=out[i])
+                out[i] += weight.dot(self.views[row])
         return out
 
     def _coefficients(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
