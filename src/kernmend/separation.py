@@ -81,8 +81,9 @@ def draw_line(scores: Array, *, evidence: float | None = None, least: float = 0.
     if evidence is None:
         threshold = split.cut if small else _soft_threshold(scores, least)
         return Line(middle, spread, max(threshold, GUARD), split.gain, least)
-    threshold = max(_soft_threshold(scores, least, ODDS), split.cut if small else GUARD)
-    return Line(middle, spread, max(threshold, GUARD), evidence, least)
+    soft = _soft_threshold(scores, least, ODDS)
+    on_grid = small and spread <= max(least, _rounding(middle))  # a bulk without spread says nothing of its own end
+    return Line(middle, spread, max(soft, split.cut if on_grid else GUARD), evidence, least)
 
 
 def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
