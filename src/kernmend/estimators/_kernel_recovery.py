@@ -53,7 +53,7 @@ class KernelRecovery(FlaggedRecovery):
         nuclear penalty.
     error : {"auto", "kernel", "rows", "entries"}, default="auto"
         What is wrong: "rows" (whole rows, in input units), "entries" (some entries: occlusion, spikes), "kernel" (whole
-        rows, in the kernel space: the paper's). "auto" chooses between rows and entries, from 3 features on; it is
+        rows, in the kernel space: the paper's). "auto" chooses between rows and entries, from 4 features on; it is
         "kernel" if repair="all".
     repair : {"flagged", "all"}, default="flagged"
         What may move: the flagged rows, or all of them.
