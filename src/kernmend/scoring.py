@@ -36,7 +36,7 @@ TOP_SHARE = 0.05  # of the entries
 SUBSET = 800  # rows on which the score is chosen
 PLANTED, PLACES = 200, 30  # rows in all, rows for each flagged one
 SHARE_OF_GAIN = 0.3  # of the clearest score's: what another must separate to be chosen for finding planted rows better
-NEAR, CLOSE = 1.5, 0.08  # distances to the nearest row, their 90th percentile, and typical distances: near is less
+NEAR, CLOSE = 1.5, 0.04  # distances to the nearest row, their 90th percentile, and typical distances: near is less
 WRONG, CLEARLY_WRONG = 0.75, 0.8  # share of the good rows below a planted one: for a single row, for all; rare ones 0.6
 
 
