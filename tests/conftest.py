@@ -1,8 +1,35 @@
+import subprocess
+import sys
+
 import pytest
 from hypothesis import settings
+
+from kernmend.cli import _run
 
 # Helpers that assert on behalf of a test: their failures should show values, like the test's own.
 pytest.register_assert_rewrite("kernel_contract")
 
 settings.register_profile("kernmend", derandomize=True, deadline=None, max_examples=25, database=None)
 settings.load_profile("kernmend")
+
+
+class Never:
+    """Ctrl-C is not pressed."""
+
+    seen = False
+
+
+@pytest.fixture
+def kernmend(monkeypatch, capfd):
+    """Run the command line in this process, to the exit code and all."""
+
+    def run(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["kernmend", *map(str, arguments)])
+        capfd.readouterr()
+        done = _run(Never())
+        out = capfd.readouterr()
+        assert done == code, out.err
+        assert "Traceback" not in out.err
+        return subprocess.CompletedProcess(arguments, done, out.out, out.err)
+
+    return run

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import kernmend as library
-from kernmend.cli import _run
 from kernmend.estimators import KernelRecovery, RobustPCA
 from kernmend.sugar import score
 
@@ -36,28 +35,6 @@ def table(tmp_path):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-class Never:
-    """Ctrl-C is not pressed."""
-
-    seen = False
-
-
-@pytest.fixture
-def kernmend(monkeypatch, capfd):
-    """Run the command line in this process, to the exit code and all."""
-
-    def run(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["kernmend", *map(str, arguments)])
-        capfd.readouterr()
-        done = _run(Never())
-        out = capfd.readouterr()
-        assert done == code, out.err
-        assert "Traceback" not in out.err
-        return subprocess.CompletedProcess(arguments, done, out.out, out.err)
-
-    return run
 
 
 def narrow(text):
@@ -329,7 +306,7 @@ def test_bad_usage(kernmend, arguments, words, table, tmp_path):
         ("a,b\n", 1),
         ("a,b\nx,y\nz,w\n", 1),
         ("a,b\n1,2\n", 1),
-        ("a,b\n1,2\ninf,3\n4,5\n", 1),
+        ("a,b\n1,2\ninf,3\n4,5\n", 2),
     ],
 )
 def test_inputs_that_cannot_be_mended(kernmend, command, content, code, tmp_path):
@@ -518,3 +495,13 @@ def test_stopped_at_any_moment(delay, number, table, tmp_path):
     assert set(names(tmp_path)) <= {"circle.csv", "out.csv"}
     if (tmp_path / "out.csv").exists():
         assert len(pd.read_csv(tmp_path / "out.csv")) == N
+
+
+@pytest.mark.parametrize("command", ["mend", "inspect"])
+def test_an_infinite_value_is_bad_input_and_found_by_the_name_of_its_column(kernmend, tmp_path, command):
+    path = tmp_path / "a.csv"
+    rows = [f"{i},{'inf' if i == 17 else 2 * i}" for i in range(60)]
+    path.write_text("\n".join(["count,temp", *rows]) + "\n")
+    done = kernmend(command, path, code=2)
+    assert "row 17 has it in column 'temp'" in done.stderr
+    assert names(tmp_path) == ["a.csv"]

@@ -14,7 +14,6 @@ from test_dask import noisy, recovery
 
 import kernmend as library
 from kernmend import KernelRecovery
-from kernmend.cli import _run
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -117,28 +116,6 @@ def test_the_model_is_sent_once(client):
 
 
 # --- kernmend mend ----------------------------------------------------------------------------------------------------
-
-
-class Never:
-    """Ctrl-C is not pressed."""
-
-    seen = False
-
-
-@pytest.fixture
-def kernmend(monkeypatch, capfd):
-    """Run the command line in this process, to the exit code and all."""
-
-    def run(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["kernmend", *map(str, arguments)])
-        capfd.readouterr()
-        done = _run(Never())
-        out = capfd.readouterr()
-        assert done == code, out.err
-        assert "Traceback" not in out.err
-        return subprocess.CompletedProcess(arguments, done, out.out, out.err)
-
-    return run
 
 
 @pytest.fixture

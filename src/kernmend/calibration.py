@@ -22,15 +22,15 @@ FORCES = {
     "rows": (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9),
     "entries": (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0),
 }  # lam, as a share of the force that no pull exceeds (for entries, of that spread over all of them)
-GROW = 2
+GROW = 2  # rounds: with more, the found part of a row spreads over what was right
 REFITS = ((0.0, 0), *((share, grow) for grow in (0, GROW) for share in (0.3, 0.6, 1.0, 1.5)))  # `refit` and `grow`
 ROUGH_ROWS = 1e-4, "rows", 0.1  # cut-off, error model and force of the first mending: it must move the rows
 ROUGH_ENTRIES = 1e-6, "entries", 1.0, 0.3  # the same where that makes the rows look right, with the refit
 ROUGH_FEW = 1e-6, "entries", 0.2, 0.3  # the same with few features, whose kernels are narrow
 LOOKS_RIGHT = 0.3  # suspicion above that of good rows; wrong rows mended entry by entry have 0.5 to 1, wrong entries 0
 FEW_ENTRIES = 1 / 3  # at most: with noise in all pixels, up to a half of them must change before a row looks right
-DOUBT = 1.05  # what the cost of the other error model counts: it must be clearly better
 FEW_OF_FEW = 0.4  # the same with few features: one of three, and a little
+DOUBT = 1.05  # what the cost of the other error model counts: it must be clearly better
 MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
 HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40

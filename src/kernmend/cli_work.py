@@ -120,7 +120,12 @@ def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
 def _read(source: Path, options: dict[str, Any]) -> Dataset:
     chosen = {name: options[name] for name in ("columns", "image_shape", "missing")}
     with reading():
-        return read(source, **chosen)
+        data = read(source, **chosen)
+    try:
+        sugar.check_source(data)
+    except ValueError as error:
+        raise Refused(f"{source}: {error}") from error
+    return data
 
 
 @contextmanager

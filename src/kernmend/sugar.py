@@ -14,6 +14,7 @@ from kernmend import estimators
 from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend.estimators._units import spreads
+from kernmend.estimators._validation import check_infinite
 from kernmend.io import Dataset, read
 from kernmend.report._rows import TABLE, choose_view
 from kernmend.tables import Table, as_table, changed, settle
@@ -168,8 +169,15 @@ def make_estimator(method: str, params: dict[str, Any], bounds: Any = None) -> A
     return cls(**own)
 
 
+def check_source(source: Table | Dataset) -> None:
+    """Raise ValueError that says where the data are infinite, by the names that they have; estimators know none."""
+    if isinstance(source.X, np.ndarray) and source.X.dtype.kind == "f":
+        check_infinite(source.X, source.columns)
+
+
 def fit(estimator: Any, source: Table | Dataset) -> Mended:
     """Fit the estimator to what was read, and return the result in its shape."""
+    check_source(source)
     estimator.fit(source.X)
     if source.columns is not None:  # so that a saved model knows them; without pandas
         estimator.feature_names_in_ = np.array(source.columns, dtype=object)

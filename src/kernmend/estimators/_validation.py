@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 
-Names: TypeAlias = "np.ndarray[Any, Any] | None"
+Names: TypeAlias = "np.ndarray[Any, Any] | tuple[str, ...] | None"
 
 
 def check_infinite(X: Array, names: Names) -> None:
