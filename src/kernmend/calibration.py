@@ -5,7 +5,7 @@ were held out of the reference. The parameters that bring those back best are th
 rough mending are themselves rough, so this is done twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -32,6 +32,8 @@ FEW_ENTRIES = 1 / 3  # at most: with noise in all pixels, up to a half of them m
 FEW_OF_FEW = 0.4  # the same with few features: one of three, and a little
 DOUBT = 1.05  # what the cost of the other error model counts: it must be clearly better
 MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
+PASSES = 1, 3  # over the axes, at most, each time
+RIVAL = 1.3  # times the best cost: error models above it are not tried a second time
 HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40
 MAX_REFERENCE = 1200  # good rows that calibration works with
@@ -142,13 +144,15 @@ def calibrate(
             callback(tried, value)
         return value if settings.error == favoured else DOUBT * value
 
-    for start in (grid.middle(), None):
+    start, coarse = grid.middle(), set(grid.forces)
+    for passes in PASSES:
         cost = planting.cost(settings, whole=favoured == "entries")
         try:
-            settings = grid.climb(start or grid.nearest(settings), told)
+            settings = grid.climb(start, told, coarse=coarse, passes=passes)
         except KeyboardInterrupt:
             best = min(cost.known, key=cost, default=grid.middle())
             return Calibration(best, cost.share(best) if best in cost.known else 1.0, True)
+        start, coarse = grid.nearest(settings), cost.rivals(settings)
     return Calibration(settings, cost.share(settings), False)
 
 
@@ -171,6 +175,11 @@ class Cost:
     def __call__(self, settings: Settings) -> float:
         """Return the share of the planted error that stays, plus how suspicious the rows still look."""
         return sum(self.parts(settings))
+
+    def rivals(self, best: Settings) -> set[str]:
+        """Return the error models that came near the best settings, if there are others than theirs; with theirs."""
+        others = {other.error for other in self.known if self(other) <= RIVAL * self(best)}
+        return others if len(others) > 1 else set()
 
     def share(self, settings: Settings) -> float:
         """Return the share of the planted squared error that stays."""
@@ -224,11 +233,13 @@ class Grid:
         """Return the settings themselves if their error model is one to choose from, else the middle."""
         return settings if settings.error in self.forces else replace(self.middle(), kernel=settings.kernel)
 
-    def climb(self, start: Settings, cost: Callable[[Settings], float]) -> Settings:
-        """Return the best settings found from `start`: first over error models and forces, then axis by axis."""
-        coarse = [replace(start, error=e, force=f) for e, forces in self.forces.items() for f in forces[1::3]]
-        best = min([start, *coarse], key=cost)
-        for _ in range(3):
+    def climb(
+        self, start: Settings, cost: Callable[[Settings], float], *, coarse: Collection[str], passes: int
+    ) -> Settings:
+        """Return the best settings found from `start`: first over some error models' forces, then axis by axis."""
+        forces = [replace(start, error=e, force=f) for e in self.forces if e in coarse for f in self.forces[e][1::3]]
+        best = min([start, *forces], key=cost)
+        for _ in range(passes):
             before = best
             for axis in ("force", "kernel", "cutoff"):
                 best = self._walk(best, axis, cost)

@@ -7,6 +7,7 @@ inner product) and write its two formulas; a kernel of neither kind subclasses `
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -28,7 +29,10 @@ class Kernel(ABC):
     """A positive semidefinite kernel k(a, b) that can be differentiated in a.
 
     Rows are samples. Every method is a pure function of its arguments, but for `pullback`, which may overwrite `G`.
+    `turns` says that k stays the same when all rows are turned: it knows of rows only lengths and angles.
     """
+
+    turns: ClassVar[bool] = False
 
     @abstractmethod
     def gram(self, X: Array, Y: Array | None = None) -> Array:
@@ -97,6 +101,8 @@ class RadialKernel(Kernel):
     (sub1expHQ).
     """
 
+    turns = True
+
     @abstractmethod
     def profile(self, t: Array) -> Array:
         """Return f(t) of squared distances `t`; may overwrite `t`."""
@@ -150,6 +156,8 @@ class RadialKernel(Kernel):
 
 class DotProductKernel(Kernel):
     """k(a, b) = f(a'b). A subclass writes `profile` and `slope`."""
+
+    turns = True
 
     @abstractmethod
     def profile(self, u: Array) -> Array:

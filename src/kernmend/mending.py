@@ -12,6 +12,7 @@ from kernmend.errors import EntryError, ErrorModel, KernelError, RowError
 from kernmend.graphs import similar_features
 from kernmend.kernels import Kernel, capped_squared_distances, median_squared_distance, squared_distances
 from kernmend.solvers.reference import Reference, mend_rows
+from kernmend.solvers.span import Span, Within
 from kernmend.spectral import eigenpairs
 
 START_BOUND = 3.0  # typical differences of an entry
@@ -48,7 +49,7 @@ class Mender:
     fixed_lam: float | None = None
     fixed_cutoff: float | None = None
     _spectra: dict[Kernel, tuple[Array, Array]] = field(default_factory=dict, repr=False)
-    _last: tuple[Kernel, float, Reference] | None = field(default=None, repr=False)
+    _last: tuple[Kernel, float, bool, Reference] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.scale = float(np.sqrt(median_squared_distance(self.L))) or 1.0
@@ -57,13 +58,14 @@ class Mender:
         """Return one that mends against other good rows."""
         return Mender(L, self.bounds, self.fixed_lam, self.fixed_cutoff)
 
-    def reference(self, settings: Settings) -> Reference:
-        """Return the span that the good rows keep under these settings."""
-        kernel, cutoff = settings.kernel, self.cutoff(settings)
-        if self._last is None or self._last[:2] != (kernel, cutoff):
+    def reference(self, settings: Settings, *, within: bool = False) -> Reference:
+        """Return what the good rows span in the kernel space under these settings; `within`, in their coordinates."""
+        key = settings.kernel, self.cutoff(settings), within
+        if self._last is None or self._last[:3] != key:
             self._last = None  # before the next one is made
-            self._last = kernel, cutoff, Reference.from_eigenpairs(kernel, self.L, *self._spectrum(kernel), cutoff)
-        return self._last[2]
+            L = self._span.coordinates(self.L) if within and self._span else self.L
+            self._last = *key, Reference.from_eigenpairs(settings.kernel, L, *self._spectrum(settings.kernel), key[1])
+        return self._last[3]
 
     def cutoff(self, settings: Settings) -> float:
         """Return the eigenvalue cut-off itself: a share of the trace of the Gram matrix, unless it was given."""
@@ -155,9 +157,25 @@ class Mender:
     def _minimise(
         self, X: Array, settings: Settings, start: Array, free: NDArray[np.bool_] | None, max_iter: int, tol: float
     ) -> tuple[Array, list[float], bool]:
-        error, lam = self.error(settings, X), self.lam(settings)
+        lam = self.lam(settings)
         budget: dict[str, Any] = {"scale": 0.1 * self.scale, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
-        return mend_rows(self.reference(settings), start, error, lam, free=free, **budget)
+        within = self._within(X, settings, start, free)
+        if within is None:
+            return mend_rows(self.reference(settings), start, self.error(settings, X), lam, free=free, **budget)
+        reference = self.reference(settings, within=True)
+        A, totals, converged = mend_rows(reference, within.start, self.error(settings, within.X), lam, **budget)
+        return within.leave(A), totals, converged
+
+    def _within(self, X: Array, settings: Settings, start: Array, free: NDArray[np.bool_] | None) -> Within | None:
+        """Return the rows in coordinates of the good ones, where nothing depends on single features."""
+        if settings.error == "entries" or not settings.kernel.turns or self.bounds is not None:
+            return None
+        whole = (free is None or free.all()) and not np.isnan(X).any()
+        return self._span.enter(X, start) if whole and self._span is not None else None
+
+    @cached_property
+    def _span(self) -> Span | None:
+        return Span.of(self.L)
 
     @cached_property
     def _alike(self) -> Any:
