@@ -17,6 +17,7 @@ from benchmarks import (
     detectors,
     entries,
     evaluation,
+    growth,
     imports,
     methods,
     methods_picture,
@@ -39,12 +40,16 @@ BENCHMARKS = {
     "evaluation": evaluation.run,
     "imports": imports.run,
     "cluster": cluster.run,
+    "growth": growth.run,
 }
 LONG = ("entries", "detectors")  # half an hour: only when named
-WRITING = ("methods-picture", "report-pictures", "cluster")  # files: only when named
+WRITING = ("methods-picture", "report-pictures", "cluster", "growth")  # files: only when named
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["growth"]:  # it has options, and a page that says where it was made
+        growth.main(sys.argv[2:])
+        return
     names = sys.argv[1:] or [name for name in BENCHMARKS if name not in LONG + WRITING]
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:

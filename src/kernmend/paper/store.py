@@ -16,11 +16,11 @@ Record = dict[str, Any]
 
 
 class Store:
-    """The file `results.jsonl` of a folder, and small arrays for pictures beside it."""
+    """A file of a folder, `results.jsonl` unless named, and small arrays for pictures beside it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "results.jsonl") -> None:
         self.folder = folder
-        self.path = folder / "results.jsonl"
+        self.path = folder / name
 
     def append(self, record: Record) -> None:
         """Write one line, whole or (if the machine dies in the middle) recognisably not."""
