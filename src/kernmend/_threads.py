@@ -7,6 +7,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 _SMALL = 2_000_000  # entries: products of such a matrix with a thin one take milliseconds
+THIN = 50  # columns
 
 
 def few_threads(n_entries: int) -> AbstractContextManager[Any]:

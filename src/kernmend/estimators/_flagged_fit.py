@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend import completion, tuning
+from kernmend._threads import few_threads
 from kernmend._typing import Array
 from kernmend.calibration import MANY_FEATURES, Calibration, calibrate
 from kernmend.estimators import _flagged, _large
@@ -57,7 +58,8 @@ class FlaggedRecovery(Recovery):
     def _learn_from(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
         """Learn from rows, and mend those that are wrong."""
         self._units = Units.of(self.scale, X)
-        self._learn(self._units.enter(X), choose)
+        with few_threads(X.size):
+            self._learn(self._units.enter(X), choose)
         self.recovered_ = self._units.leave(self.recovered_, X)
 
     def _mend_others(self, X: Array, landmarks: NDArray[np.intp]) -> None:

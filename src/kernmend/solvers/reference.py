@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kernmend._threads import THIN, few_threads
 from kernmend._typing import Array
 from kernmend.errors import ErrorModel
 from kernmend.kernels import FixedRows, Kernel
@@ -135,4 +136,5 @@ def mend_rows(
         error_value, of_error = error.rows(index).evaluate_rows(rows)
         return value + lam * error_value, lambda some: of_value(some) + lam * of_error[some]
 
-    return minimise_rows(objective, A, scale=scale, bounds=bounds, free=free, max_iter=max_iter, tol=tol)
+    with few_threads(reference.L.size * A.shape[0] // THIN):
+        return minimise_rows(objective, A, scale=scale, bounds=bounds, free=free, max_iter=max_iter, tol=tol)
