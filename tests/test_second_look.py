@@ -120,7 +120,7 @@ def test_rows_near_the_line_are_told_apart_by_how_far_mending_moves_them():
     first = np.random.default_rng(0).uniform(0, 1, 260)  # a first score that hardly knows
     first[truly] += 0.6
     flags = first > 1.0
-    z, line = look_again(X, first, flags, mend, settings, seed=0)
+    z, line, _ = look_again(X, first, flags, mend, settings, seed=0)
     assert np.isfinite(line.threshold)
     assert f1_score(truly, z > line.threshold) > f1_score(truly, flags)
     assert f1_score(truly, z > line.threshold) > 0.8
@@ -133,7 +133,7 @@ def test_the_order_of_rows_that_were_not_looked_at_is_kept():
     mend, kernel = mender(truth, 20)
     settings = Settings(kernel, 1e-6, "entries", 1.0, refit=1.0)
     first = np.linspace(2, 0, 400)
-    z, line = look_again(X, first, first > 1.9, mend, settings, seed=0)
+    z, line, _ = look_again(X, first, first > 1.9, mend, settings, seed=0)
     rest = z[40:]  # a hundred of them were looked at
     assert (rest <= line.threshold).mean() > 0.95
     assert np.count_nonzero(np.diff(rest) <= 1e-12) > 150
@@ -146,7 +146,7 @@ def test_a_row_is_not_judged_by_itself():
     kernel = RBF(0.1 / median_squared_distance(X))
     settings = Settings(kernel, 1e-7, "entries", 0.35, refit=0.6)
     with_itself = ChangeScorer(Mender(X), settings).score(X[:1])[0]
-    z, _ = look_again(X, np.linspace(1, 0, 200), np.zeros(200, dtype=bool), Mender(X), settings, seed=0)
+    z, _, _ = look_again(X, np.linspace(1, 0, 200), np.zeros(200, dtype=bool), Mender(X), settings, seed=0)
     assert z[0] == z.max()
     assert ChangeScorer(Mender(X[1:]), settings).score(X[:1])[0] > 1.2 * with_itself
 
@@ -162,6 +162,24 @@ def test_covered_digits():
     np.testing.assert_array_equal(est.recovered_[~est.outliers_], X[~est.outliers_])
     np.testing.assert_allclose(est.transform(X), est.recovered_, atol=1e-12)
     np.testing.assert_array_equal(est.predict(X) == -1, est.outliers_)
+
+
+def test_new_rows_are_looked_at_again_only_where_the_first_score_is_not_low(monkeypatch):
+    truth = load_mnist(600, random_state=13)
+    X, bad = occlusion(truth, (28, 28), 0.1, random_state=13)
+    est = KernelRecovery().fit(X[:400])
+    judge, new = est._rows.judge, X[400:]
+    looked = []
+    score = ChangeScorer.score
+    monkeypatch.setattr(ChangeScorer, "score", lambda self, X: looked.append(len(X)) or score(self, X))
+    z = judge.standardised_scores(new)
+    all_of_them = judge.flags.line.standardise(score(judge.change, new))
+    assert sum(looked) < 0.5 * len(new)
+    near = judge.first.standardised_scores(new) >= judge.places.limit
+    np.testing.assert_allclose(z[near], all_of_them[near], rtol=1e-3, atol=1e-3)
+    assert (z[~near] <= est.threshold_).all()
+    assert np.mean((z > est.threshold_) == (all_of_them > est.threshold_)) > 0.97
+    assert f1_score(bad[400:], z > est.threshold_) > 0.85
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -34,10 +34,26 @@ class ChangeScorer:
         return out
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where rows that are not looked at again stand: by their first score among those that were, below the line."""
+
+    first: Array  # ascending, of a sample
+    second: Array  # ascending, of the same rows, perhaps in another order
+    limit: float  # first scores from here on are worth a second look
+    threshold: float
+
+    def of(self, first: Array) -> Array:
+        """Return new standardised scores for first ones."""
+        if not self.first.size:
+            return np.minimum(first, self.threshold)
+        return np.minimum(np.interp(first, self.first, self.second), self.threshold)
+
+
 def look_again(
     X: Array, z: Array, flags: NDArray[np.bool_], mender: Mender, settings: Settings, *, seed: int
-) -> tuple[Array, Line]:
-    """Return new standardised scores of all rows, and the line between them.
+) -> tuple[Array, Line, Places]:
+    """Return new standardised scores of all rows, the line between them, and what it is for rows not looked at.
 
     Mended are the flagged rows, as many of the others with the highest scores, and a sample of the rest, which stands
     for it in drawing the line; rows of the rest that are not mended keep their place in its order.
@@ -47,18 +63,17 @@ def look_again(
     others = others[np.argsort(-z[others], kind="stable")]
     count = max(LEAST_NEAR, int(flags.sum()))
     near, rest = np.concatenate([np.flatnonzero(flags), others[:count]]), others[count:]
-    sample = np.sort(rng.permutation(rest.size)[:SAMPLE])  # by falling score
-    judged = np.concatenate([near, rest[sample]])
+    sample = rest[np.sort(rng.permutation(rest.size)[:SAMPLE])]  # by falling score
+    judged = np.concatenate([near, sample])
     scores = _scores_without_themselves(X, judged, ~flags, mender, settings, rng)
     times = rest.size // max(sample.size, 1)
     line = draw_line(np.concatenate([scores, *[scores[near.size :]] * max(times - 1, 0)]))
     out = np.empty_like(z)
     out[judged] = line.standardise(scores)
-    if sample.size:
-        left = np.setdiff1d(rest, rest[sample])
-        place = np.interp(z[left], z[rest[sample]][::-1], np.sort(out[rest[sample]]))
-        out[left] = np.minimum(place, line.threshold)
-    return out, line
+    places = Places(z[sample][::-1], np.sort(out[sample]), float(z[near].min()), line.threshold)
+    left = np.setdiff1d(rest, sample)
+    out[left] = places.of(z[left])
+    return out, line, places
 
 
 def _scores_without_themselves(

@@ -10,7 +10,7 @@ from kernmend.calibration import Evidence
 from kernmend.completion import fill_missing
 from kernmend.mending import Mender, Settings
 from kernmend.scoring import ReferenceScorer, Scorer, choose_scorer
-from kernmend.second_look import ChangeScorer, look_again
+from kernmend.second_look import ChangeScorer, Places, look_again
 from kernmend.separation import Line, flag_share
 
 AS_CLEAR = 0.75  # of the first look's evidence: the second look ranks rows better, so it may have less
@@ -27,6 +27,10 @@ class Flags:
     line: Line
     scorer: Scorer
 
+    def without_rows(self) -> "Flags":
+        """Return what is known but of the rows themselves."""
+        return replace(self, z=self.z[:0], outliers=self.outliers[:0])
+
 
 def find_flags(X: Array, contamination: float | None, *, seed: int) -> Flags:
     """Score the rows against each other; flag the second group, or the given share of the highest scores."""
@@ -38,14 +42,16 @@ def find_flags(X: Array, contamination: float | None, *, seed: int) -> Flags:
     return Flags(z, outliers, threshold, line, scorer)
 
 
-def second_look(X: Array, flags: Flags, mender: Mender, settings: Settings, *, seed: int) -> Flags | None:
+def second_look(
+    X: Array, flags: Flags, mender: Mender, settings: Settings, *, seed: int
+) -> tuple[Flags, Places] | None:
     """Return the flags by how far mending moves the rows, where that tells the wrong ones as clearly; else None."""
     if settings.error != "entries" or settings.refit == 0.0:
         return None
-    z, line = look_again(X, flags.z, flags.outliers, mender, settings, seed=seed)
+    z, line, places = look_again(X, flags.z, flags.outliers, mender, settings, seed=seed)
     if line.gain < AS_CLEAR * flags.line.gain or not np.isfinite(line.threshold):
         return None
-    return Flags(z, z > line.threshold, line.threshold, line, flags.scorer)
+    return Flags(z, z > line.threshold, line.threshold, line, flags.scorer), places
 
 
 @dataclass(frozen=True)
@@ -53,11 +59,40 @@ class RowJudge:
     """Scores rows, seen or new, against the good ones."""
 
     flags: Flags
-    scorer: ReferenceScorer | ChangeScorer
+    scorer: ReferenceScorer
 
     def standardised_scores(self, X: Array) -> Array:
         """Return robust z of each row against the good rows."""
         return self.flags.line.standardise(self.scorer.score(X))
+
+    def moved_to(self, mender: Mender) -> "RowJudge":
+        """Return one that scores against other good rows: what is typical is seen from these themselves."""
+        scorer = self.flags.scorer.against(mender.L)
+        line = self.flags.line.moved_to(scorer.leave_one_out())
+        return RowJudge(replace(self.flags.without_rows(), line=line), scorer)
+
+
+@dataclass(frozen=True)
+class SecondJudge:
+    """Scores rows a second time, by how far mending moves them, where the first score is not low."""
+
+    flags: Flags
+    first: RowJudge
+    change: ChangeScorer
+    places: Places
+
+    def standardised_scores(self, X: Array) -> Array:
+        """Return robust z of each row against the good rows."""
+        first = self.first.standardised_scores(X)
+        z, near = self.places.of(first), first >= self.places.limit
+        if near.any():
+            z[near] = self.flags.line.standardise(self.change.score(X[near]))
+        return z
+
+    def moved_to(self, mender: Mender) -> "SecondJudge":
+        """Return one that scores against other good rows. A distance, in units of the data, needs no new line."""
+        change = ChangeScorer(mender, self.change.settings)
+        return SecondJudge(self.flags.without_rows(), self.first.moved_to(mender), change, self.places)
 
 
 @dataclass(frozen=True)
@@ -66,7 +101,7 @@ class RowMender:
 
     mender: Mender
     settings: Settings
-    judge: RowJudge | None = None
+    judge: RowJudge | SecondJudge | None = None
     """None where every row may move."""
     filled: dict[bytes, Array] = field(default_factory=dict)
     """Good rows with missing entries that `fit` has seen, as it filled them in."""

@@ -126,11 +126,12 @@ class FlaggedRecovery(Recovery):
                 found = choose(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
             if isinstance(self.contamination, str) and not found.interrupted:
                 again = _flagged.second_look(filled, flags, mender, found.settings, seed=self._seed())
-        if again is None:
-            judge = _flagged.RowJudge(flags, flags.scorer.against(mender.L))
-        else:
-            flags, mender = again, self._mender(filled, again.outliers)
-            judge = _flagged.RowJudge(flags, ChangeScorer(mender, found.settings))
+        judge: _flagged.RowJudge | _flagged.SecondJudge = _flagged.RowJudge(flags, flags.scorer.against(mender.L))
+        if again is not None:
+            flags, places = again
+            mender = self._mender(filled, flags.outliers)
+            first = _flagged.RowJudge(judge.flags, flags.scorer.against(mender.L))
+            judge = _flagged.SecondJudge(flags, first, ChangeScorer(mender, found.settings), places)
         bad = flags.outliers
         self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
         self._usual_share = float(bad.mean())

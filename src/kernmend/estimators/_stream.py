@@ -1,6 +1,5 @@
 """Rows that come in batches: a bounded set of landmarks that follows slow drift."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.estimators import _dask, _flagged, _large
-from kernmend.second_look import ChangeScorer
 
 FRESH = 0.25  # of the landmarks: what one batch replaces at most, so that no batch alone says what is normal
 MUCH = 0.2  # by which the share of flagged rows must differ from what it was to choose everything anew
@@ -75,12 +73,5 @@ def _settle(est: Any, L: Array) -> None:
     old = est._rows
     if len(L) == len(old.mender.L) and (L == old.mender.L).all():
         return
-    mender, flags = est._mender(L, np.zeros(len(L), dtype=bool)), old.judge.flags
-    flags = replace(flags, z=flags.z[:0], outliers=flags.outliers[:0])  # of rows that may be gone
-    if isinstance(old.judge.scorer, ChangeScorer):  # a distance, in units of the data: it needs no new line
-        judge = _flagged.RowJudge(flags, ChangeScorer(mender, old.settings))
-    else:
-        scorer = flags.scorer.against(L)
-        line = flags.line.moved_to(scorer.leave_one_out())
-        judge = _flagged.RowJudge(replace(flags, line=line), scorer)
-    est._rows = _flagged.RowMender(mender, old.settings, judge)
+    mender = est._mender(L, np.zeros(len(L), dtype=bool))
+    est._rows = _flagged.RowMender(mender, old.settings, old.judge.moved_to(mender))
