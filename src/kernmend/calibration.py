@@ -14,7 +14,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.kernels import Kernel
-from kernmend.mending import Mender, Settings
+from kernmend.mending import MAX_REFERENCE, Mender, Settings
 
 CUTOFFS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)  # share of the trace of the Gram matrix
 FORCES = {
@@ -36,7 +36,6 @@ PASSES = 1, 3  # over the axes, at most, each time
 RIVAL = 1.3  # times the best cost: error models above it are not tried a second time
 HELD_OUT = 0.2  # of the good rows, at most
 MAX_PLANTED = 40
-MAX_REFERENCE = 1200  # good rows that calibration works with
 SEARCH_ITERATIONS = 25
 
 Suspicion: TypeAlias = Callable[[Array], Array]

@@ -15,6 +15,7 @@ from kernmend.solvers.reference import Reference, mend_rows
 from kernmend.solvers.span import Span, Within
 from kernmend.spectral import eigenpairs
 
+MAX_REFERENCE = 1200  # good rows that are enough for a trial, in calibration and the second look
 START_BOUND = 3.0  # typical differences of an entry
 SMOOTHING = {"kernel": 1e-3, "rows": 1e-3, "entries": 1e-2}  # mu, as a share of a typical difference
 

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.mending import Mender, Settings
+from kernmend.mending import MAX_REFERENCE, Mender, Settings
 from kernmend.separation import Line, draw_line
 
 FOLDS = 5
-MAX_REFERENCE = 1200  # good rows that a row is mended against
 LEAST_NEAR = 20  # unflagged rows to look at, the highest scores; as many as are flagged if that is more
 SAMPLE = 100  # of the other rows
 ITERATIONS = 25

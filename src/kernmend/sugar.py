@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from kernmend import estimators
 from kernmend._methods import METHODS
 from kernmend._typing import Array
+from kernmend._views import TABLE, choose_view
 from kernmend.estimators._units import spreads
 from kernmend.estimators._validation import check_infinite
 from kernmend.io import Dataset, read
-from kernmend.report._rows import TABLE, choose_view
 from kernmend.tables import Table, as_table, changed, settle
 
 UNITS_APART = 10.0  # times: spreads of columns that do not have the same unit

@@ -10,8 +10,9 @@ from pages import EVIL_COLUMN, circle, clean, linear, many
 from sklearn.base import clone
 
 from kernmend import KernelPCADenoiser, KernelRecovery, RecoverySearch, RobustPCA, estimators
+from kernmend._views import choose_view
 from kernmend.datasets import make_circle
-from kernmend.report._rows import CURVE_POINTS, WIDE_TABLE, choose_view
+from kernmend.report._rows import CURVE_POINTS, WIDE_TABLE
 
 QUICK = {"RecoverySearch": {"n_iter": 2, "n_splits": 1}}
 every = pytest.mark.parametrize("name", estimators.__all__)

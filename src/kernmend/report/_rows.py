@@ -1,47 +1,19 @@
 """The rows before and after: which ones to show, and whether as pictures, curves or a table."""
 
-import re
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend._views import CURVES, PICTURES
 from kernmend.report._given import Given, Rows, rounded
 
-PICTURES, CURVES, TABLE = "pictures", "curves", "table"
-ORDERED_COLUMNS = 8  # with names that count up: from here on a row is a curve
-MANY_COLUMNS = 16  # without names
 WIDE_TABLE = 40  # columns that a table shows
 CURVE_POINTS = 400
 PICTURE_SIDE = 96  # pixels; larger pictures are made smaller
 MAX_VALUES = 350_000  # of all rows shown, before and after: about 3 MB as text
 MARKED = 0.01  # of a column's spread: a cell that changed by more is marked
-
-
-def choose_view(columns: tuple[str, ...] | None, n_columns: int, image_shape: Any) -> str:
-    """Return how rows are best looked at.
-
-    >>> choose_view(("400 nm", "410 nm", "420 nm") + tuple(f"{w} nm" for w in range(430, 500, 10)), 10, None)
-    'curves'
-    >>> choose_view(("height", "weight", "age"), 3, None)
-    'table'
-    """
-    if image_shape is not None:
-        return PICTURES
-    if columns is None:
-        return CURVES if n_columns >= MANY_COLUMNS else TABLE
-    return CURVES if n_columns >= ORDERED_COLUMNS and count_up(columns) else TABLE
-
-
-def count_up(columns: tuple[str, ...]) -> bool:
-    """Whether the names are one text around a number that rises, or falls, from each to the next."""
-    parts = [re.fullmatch(r"(\D*?)(-?\d+(?:\.\d+)?)(\D*)", name.strip()) for name in columns]
-    if not all(parts):
-        return False
-    around = {(part.group(1), part.group(3)) for part in parts if part}
-    steps = np.diff([float(part.group(2)) for part in parts if part])
-    return len(around) == 1 and bool((steps > 0).all() or (steps < 0).all())
 
 
 def check_image_shape(image_shape: Any, n_columns: int) -> tuple[int, ...] | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kernmend._views import CURVES, PICTURES, TABLE, choose_view
 from kernmend.estimators._summary import summary
 from kernmend.estimators._validation import check_count
 from kernmend.report import _rows
@@ -29,7 +30,7 @@ def report_data(
     check_count("max_rows", max_rows)
     given = Given(est, columns, row_labels)
     image_shape = _rows.check_image_shape(image_shape, given.shape[1])
-    view = _rows.choose_view(given.columns, given.shape[1], image_shape)
+    view = choose_view(given.columns, given.shape[1], image_shape)
     scores = score_facts(est, given, score_meaning(est))
     # The flagged rows, then those just below the threshold: a threshold that is moved on the page finds them.
     order = np.concatenate([scores["flagged"], worst_first(est.outlier_scores_, np.flatnonzero(~est.outliers_))])
@@ -89,13 +90,13 @@ def _left_out(facts: dict[str, Any]) -> list[str]:
             f"Of {n_rows:,} scores the worst {KEPT // 2:,} are here, and as many of the others as a sample; the "
             "histogram counts all."
         )
-    if rows["view"] == _rows.TABLE and len(rows["columns"]) < facts["n_columns"]:
+    if rows["view"] == TABLE and len(rows["columns"]) < facts["n_columns"]:
         out.append(f"The table shows the {len(rows['columns'])} of {facts['n_columns']:,} columns that changed most.")
-    if rows["view"] == _rows.CURVES and len(rows["positions"]) < facts["n_columns"]:
+    if rows["view"] == CURVES and len(rows["positions"]) < facts["n_columns"]:
         out.append(
             f"Curves show {len(rows['positions'])} of {facts['n_columns']:,} columns: of neighbours the one that "
             "changed most."
         )
-    if rows["view"] == _rows.PICTURES and np.prod(rows["image_shape"]) < facts["n_columns"]:
+    if rows["view"] == PICTURES and np.prod(rows["image_shape"]) < facts["n_columns"]:
         out.append("Pictures are shown smaller than they are.")
     return out
