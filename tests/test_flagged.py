@@ -305,3 +305,19 @@ def test_seen_rows_with_missing_entries_come_out_as_in_the_fit(name):
     assert (est.outliers_ & np.isnan(X).any(axis=1)).any()
     np.testing.assert_allclose(est.transform(X), est.recovered_, atol=1e-6)
     np.testing.assert_array_equal(est.predict(X) == -1, est.outliers_)
+
+
+def test_a_second_fit_forgets_the_entries_of_the_first():
+    truth = make_cubic_surface(300, 10, random_state=0)
+    rng = np.random.default_rng(0)
+    X = truth.copy()
+    X[np.arange(30), rng.integers(0, 10, 30)] += 6 * truth.std()
+    est = KernelRecovery().fit(X)
+    assert est.error_ == "entries"
+    assert est.entry_outliers_.shape == X.shape
+    X = truth[:200].copy()
+    X[:20] += rng.standard_normal((20, 10))
+    est.fit(X)
+    assert est.error_ == "rows"
+    assert not hasattr(est, "entry_outliers_")
+    assert "entries" not in est.summary()

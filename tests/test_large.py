@@ -79,6 +79,30 @@ def test_float32_stays_float32():
     assert est.transform(X.astype(np.float32)).dtype == np.float32
 
 
+def test_wrong_cells_outside_the_landmarks_are_marked():
+    truth = make_cubic_surface(1500, 10, random_state=0)
+    rng = np.random.default_rng(0)
+    X, wrong = truth.copy(), np.zeros(truth.shape, dtype=bool)
+    wrong[rng.permutation(1500)[:150], rng.integers(0, 10, 150)] = True
+    X[wrong] += 6 * truth.std()
+    est = KernelRecovery(landmarks=500).fit(X)
+    assert est.error_ == "entries"
+    np.testing.assert_array_equal(est.entry_outliers_, est._changed_entries(X, est.recovered_))
+    assert f1_score(wrong, est.entry_outliers_) > 0.9
+
+
+def test_float32_has_no_copy_of_all_rows_in_float64():
+    """What more rows take more is the result, not much else."""
+    X = noisy(12000, 100)[1].astype(np.float32)
+    peaks = []
+    for n in (4000, 12000):
+        tracemalloc.start()
+        KernelRecovery(landmarks=300).fit(X[:n])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 2.2 * X[4000:].nbytes  # a copy in float64 is 2 more
+
+
 def test_a_share_asked_for_is_about_that_of_all_rows():
     _, X, _ = noisy(900)
     est = KernelRecovery(landmarks=300, contamination=0.2).fit(X)

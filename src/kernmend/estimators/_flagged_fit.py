@@ -44,6 +44,7 @@ class FlaggedRecovery(Recovery):
 
     outlier_scores_: Array
     outliers_: NDArray[np.bool_]
+    entry_outliers_: NDArray[np.bool_]  # with error "entries" only
     _rows: _flagged.RowMender
     _units: Units
     _stopped: bool  # by Ctrl-C, while missing entries were filled in
@@ -69,23 +70,27 @@ class FlaggedRecovery(Recovery):
         recovered, z, flags = X.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=bool)
         recovered[landmarks] = self.recovered_
         z[landmarks], flags[landmarks] = self.outlier_scores_, self.outliers_
+        entries = np.zeros(X.shape, dtype=bool) if self.error_ == "entries" else None
+        if entries is not None:
+            entries[landmarks] = self.entry_outliers_
         done = 0
         with self._counting("mending", int(others.sum())) as callback:
             try:
                 for some in _large.blocks(X.shape[0]):
                     rows = some.start + np.flatnonzero(others[some])
-                    A, z[rows], flags[rows] = self._rows.mend_and_score(
-                        self._units.enter(X[rows]), max_iter=self.max_iter, tol=self.tol
-                    )
+                    block = self._units.enter(X[rows])
+                    A, z[rows], flags[rows] = self._rows.mend_and_score(block, max_iter=self.max_iter, tol=self.tol)
                     recovered[rows] = self._units.leave(A, X[rows])
+                    if entries is not None:
+                        entries[rows] = self._changed_entries(block, A)
                     done += rows.size
                     if callback is not None:
                         callback(done, float(flags.mean()))
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
         self.recovered_, self.outlier_scores_, self.outliers_ = recovered, z, flags
-        if self.error_ == "entries":
-            self.entry_outliers_ = self._changed_entries(self._units.enter(X), self._units.enter(recovered))
+        if entries is not None:
+            self.entry_outliers_ = entries
 
     def _look(self, X: Any) -> tuple[Array, NDArray[np.bool_], float]:
         """Return the scores of the rows, which look wrong, and the threshold, without mending.
@@ -200,6 +205,7 @@ class FlaggedRecovery(Recovery):
         return kernel
 
     def _mark_entries(self, X: Array, recovered: Array) -> None:
+        vars(self).pop("entry_outliers_", None)  # of an earlier fit
         if self.error_ == "entries":
             self._entry_tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(recovered) / X.shape[1]))
             self.entry_outliers_ = self._changed_entries(X, recovered)
