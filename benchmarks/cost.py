@@ -5,7 +5,6 @@ the machine do not count. COIL-20 needs KERNMEND_DATA, the folder with coil20_32
 """
 
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import numpy as np
 from kernmend import KernelRecovery
 from kernmend.metrics import f1_score, snr
 from kernmend.paper.experiments import get
+from kernmend.paper.machine import peak_megabytes, reset_peak
 from kernmend.paper.matrices import make_matrix
 
 CASES = {"MNIST, noise": 0, "MNIST, occlusion": 1, "COIL-20, noise": 2, "COIL-20, occlusion": 3}
@@ -45,11 +45,12 @@ def measure(name: str) -> None:
     warnings.simplefilter("ignore")
     case = get("denoise").cases[CASES[name]]
     data = make_matrix(case.data, case.corruption, 0, Path(os.environ.get("KERNMEND_DATA", ".")))
+    reset_peak()
     with counted() as sizes:
         start = time.process_time()
         est = KernelRecovery(landmarks=None).fit(data.X)
         fit = time.process_time() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = peak_megabytes() / 1024
     K = est.kernel_.gram(data.X.astype(np.float64, copy=False))
     start = time.process_time()
     np.linalg.eigh(K)

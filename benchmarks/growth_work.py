@@ -108,7 +108,7 @@ def _estimator(make: Callable[..., Any], **params: Any) -> Callable[[np.ndarray]
 
 
 def _kernel_pca(X: np.ndarray) -> Mended:
-    """Return scikit-learn's pre-images, with what `KernelPCADenoiser(preimage="ridge")` sets without labels."""
+    """Return scikit-learn's pre-images, with gamma and alpha of our `KernelPCADenoiser`, and its most components."""
     from sklearn.decomposition import KernelPCA
 
     gamma = 1.0 / median_squared_distance(X)
