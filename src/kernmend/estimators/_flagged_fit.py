@@ -205,7 +205,8 @@ class FlaggedRecovery(Recovery):
         return kernel
 
     def _mark_entries(self, X: Array, recovered: Array) -> None:
-        vars(self).pop("entry_outliers_", None)  # of an earlier fit
+        if hasattr(self, "entry_outliers_"):
+            del self.entry_outliers_  # of an earlier fit
         if self.error_ == "entries":
             self._entry_tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(recovered) / X.shape[1]))
             self.entry_outliers_ = self._changed_entries(X, recovered)
