@@ -33,7 +33,7 @@ def test_images(name, kind):
     assert f1_score(bad, est.outliers_) >= least_f1
     np.testing.assert_array_equal(est.recovered_[~est.outliers_], X[~est.outliers_])
     seen = [est.transform(X[est.outliers_][:3]), est.recovered_[est.outliers_][:3]]
-    np.testing.assert_allclose(*seen, atol=1e-6)
+    np.testing.assert_allclose(*seen, atol=1e-4)  # rounding depends on how many rows are mended together
 
 
 @pytest.mark.parametrize("name", SURFACES)
