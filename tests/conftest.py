@@ -16,7 +16,7 @@ settings.load_profile("kernmend")
 class Never:
     """Ctrl-C is not pressed."""
 
-    seen = False
+    code = None
 
 
 @pytest.fixture

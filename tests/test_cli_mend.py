@@ -481,6 +481,20 @@ def test_the_demo_is_interrupted(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_a_library_is_imported_that_makes_an_error_of_it(number, table, tmp_path):
+    patch = f"""
+import kernmend.cli_work as w
+def reading(*a, **k):
+    try: os.kill(os.getpid(), {int(number)})
+    except BaseException: raise ImportError('initialization failed')
+w.read = reading"""
+    done = patched(patch, "mend", table)
+    assert done.returncode == 128 + number
+    assert "initialization" not in done.stderr
+    assert names(tmp_path) == ["circle.csv"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("delay", [0.02, 0.2, 0.6, 1.0, 1.5])
 def test_stopped_at_any_moment(delay, number, table, tmp_path):
     command = [sys.executable, "-c", START.format(patch="print('ready', flush=True)"), "mend", str(table), "-o"]

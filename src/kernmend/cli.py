@@ -1,6 +1,6 @@
 """The command line. Heavy imports wait until a command runs, so that `kernmend --help` is quick.
 
-Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted.
+Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted (Ctrl-C), 143 terminated.
 """
 
 import io
@@ -109,32 +109,33 @@ cli.add_command(paper)
 
 def main() -> None:
     """Run the command line; an interruption or an unforeseen error ends in one line, not in a traceback."""
-    interrupts = Interrupts()
+    stops = Stops()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows ? for it
-    code = _run(interrupts)
+    code = _run(stops)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C shall not end in a traceback
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.exit(code)
 
 
-class Interrupts:
-    """Knows whether Ctrl-C was pressed: a library that is just being imported may turn it into an error of its own."""
+class Stops:
+    """Remembers Ctrl-C and termination: a library that is just being imported turns them into errors of its own."""
 
     def __init__(self) -> None:
-        self.seen = False
+        self.code: int | None = None
         signal.signal(signal.SIGINT, self._interrupted)
-        signal.signal(signal.SIGTERM, _terminated)
+        signal.signal(signal.SIGTERM, self._terminated)
         sys.unraisablehook = _quiet_hook
 
     def _interrupted(self, number: int, frame: Any) -> None:
-        self.seen = True
+        self.code = 128 + number
         raise KeyboardInterrupt
 
-
-def _terminated(number: int, frame: Any) -> None:
-    """Leave by an exception, so that temporary files are removed."""
-    sys.exit(128 + number)
+    def _terminated(self, number: int, frame: Any) -> None:
+        """Leave by an exception, so that temporary files are removed."""
+        self.code = 128 + number
+        sys.exit(self.code)
 
 
 def _quiet_hook(unraisable: Any) -> None:
@@ -143,10 +144,10 @@ def _quiet_hook(unraisable: Any) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def _run(interrupts: Interrupts) -> int:
+def _run(stops: Stops) -> int:
     try:
         # Without standalone mode click gives the code of `Exit` back instead of leaving.
-        code = cli.main(prog_name="kernmend", standalone_mode=False, obj=interrupts)
+        code = cli.main(prog_name="kernmend", standalone_mode=False, obj=stops)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (click.Abort, KeyboardInterrupt):
@@ -155,12 +156,13 @@ def _run(interrupts: Interrupts) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        return _interrupted() if interrupts.seen else _failed(error)
+        return _failed(error) if stops.code is None else _interrupted(stops.code)
 
 
-def _interrupted() -> int:
-    click.echo("kernmend: interrupted, nothing more was written", err=True)
-    return 130
+def _interrupted(code: int = 130) -> int:
+    if code == 130:
+        click.echo("kernmend: interrupted, nothing more was written", err=True)
+    return code
 
 
 def _failed(error: Exception) -> int:

@@ -16,7 +16,7 @@ INPUT_HELP = (
     "INPUT is a csv or tsv table, parquet, npy, npz, mat, HDF5 or zarr, or a folder or zip of images of one size. "
     "Rows are samples. Columns that are not numbers are passed through; empty cells are missing values."
 )
-CODES = "Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted."
+CODES = "Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted, 143 terminated."
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -201,8 +201,8 @@ def failing(estimator: Any) -> Iterator[None]:
 
 def was_interrupted(estimator: Any) -> bool:
     """Return whether Ctrl-C cut the fit short: the estimator says so, or it was pressed and went by in filling in."""
-    pressed = getattr(click.get_current_context().obj, "seen", False)
-    return bool(pressed) or getattr(estimator, "stop_reason_", "") == "interrupted"
+    pressed = getattr(click.get_current_context().obj, "code", None) == 130
+    return pressed or getattr(estimator, "stop_reason_", "") == "interrupted"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
