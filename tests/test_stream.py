@@ -165,7 +165,7 @@ def test_other_columns_are_refused():
 def test_files_are_followed_one_after_the_other(tmp_path, monkeypatch, capfd):
     def kernmend(*arguments):
         monkeypatch.setattr(sys, "argv", ["kernmend", "apply", *map(str, arguments)])
-        return _run(type("Never", (), {"seen": False})()), capfd.readouterr()
+        return _run(type("Never", (), {"code": None})()), capfd.readouterr()
 
     model = KernelRecovery(landmarks=200).fit(batch(0, 200)[0]).save(tmp_path / "model")
     before = model.read_bytes()
