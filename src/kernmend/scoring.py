@@ -8,7 +8,8 @@ Every score comes from P = (K + eps I)^-1, K the Gram matrix of the rows:
 
 Which kernel, ridge and kind is decided by how the scores separate (`separation.py`) and by planting: what the rows that
 stand apart differ by from their nearest neighbours is added to other rows. If those do not stand apart then, the
-rows were rare (the edge of a cloud that fills its space), not wrong.
+rows were rare (the edge of a cloud that fills its space), not wrong. Nor are they if most rows near them have high
+scores too: then they are a group of a wider spread (`nearby.py`).
 """
 
 from collections.abc import Iterator
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.kernels import RBF, FixedRows, median_squared_distance, squared_distances
+from kernmend.nearby import closest, nearest_rows, usual
 from kernmend.ridge import RidgeInverse
-from kernmend.separation import Line, Split, draw_line, hard_split, natural_spread
+from kernmend.separation import GUARD, Line, Split, draw_line, hard_split, line_at, natural_spread, needed_gain
 from kernmend.spectral import eigenpairs
 
 ScoreKind = Literal["span", "rows", "entries"]
@@ -37,7 +39,21 @@ SUBSET = 800  # rows on which the score is chosen
 PLANTED, PLACES = 200, 30  # rows in all, rows for each flagged one
 SHARE_OF_GAIN = 0.3  # of the clearest score's: what another must separate to be chosen for finding planted rows better
 NEAR, CLOSE = 1.5, 0.04  # distances to the nearest row, their 90th percentile, and typical distances: near is less
+ALMOST = 0.8  # of the threshold of scores relative to the usual ones: those are known less well
 WRONG, CLEARLY_WRONG = 0.75, 0.8  # share of the good rows below a planted one: for a single row, for all; rare ones 0.6
+
+
+class Bar(NamedTuple):
+    """The score that is too high; where that is usual, the multiple of the usual one that is."""
+
+    level: float
+    multiple: float
+
+    def passed(self, scores: Array, usual_nearby: Array) -> Array:
+        """Return scores as multiples of what is too high in their place."""
+        high = np.maximum(self.level, self.multiple * usual_nearby)
+        out: Array = scores / np.where(usual_nearby > self.level, high, self.level)
+        return out
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,7 @@ class Scorer:
     kind: ScoreKind
     kernel: RBF
     eps: float
+    bar: "Bar | None" = None
 
     def leave_one_out(self, X: Array) -> Array:
         """Return the score of each row of `X` against the others."""
@@ -59,7 +76,10 @@ class Scorer:
 
 @dataclass(frozen=True)
 class ReferenceScorer:
-    """Scores of new rows against a reference; what `Scorer.leave_one_out` gives, were the row among them."""
+    """Scores of new rows against a reference; what `Scorer.leave_one_out` gives, were the row among them.
+
+    (But what is usual in a place does not change with a new row.)
+    """
 
     scorer: Scorer
     L: Array
@@ -76,21 +96,28 @@ class ReferenceScorer:
         W = P.root()
         return P.diagonal(W), W if self.scorer.kind == "span" else P.times(self.L - self.centre)
 
-    def leave_one_out(self) -> Array:
-        """Return the score of each row of the reference against the others."""
+    @cached_property
+    def _own(self) -> Array:
+        """The score of each row of the reference against the others, with no bar."""
         diagonal, coefficients = self._solved
         if self.scorer.kind == "span":
             r: Array = np.maximum(1.0 / diagonal - self.scorer.eps, 0.0)
             return r
         return _summary(np.square(coefficients / diagonal[:, np.newaxis]), self.scorer.kind)
 
+    def leave_one_out(self) -> Array:
+        """Return the score of each row of the reference against the others."""
+        bar = self.scorer.bar
+        return self._own if bar is None else bar.passed(self._own, usual(self._own, nearest_rows(self.L)))
+
     def score(self, X: Array) -> Array:
         """Return the score of each row."""
-        k, coefficients = self._rows.gram(X), self._solved[1]
+        k, coefficients, bar = self._rows.gram(X), self._solved[1], self.scorer.bar
         if self.scorer.kind == "span":
-            r: Array = np.maximum(1.0 - np.square(k @ coefficients.T).sum(axis=1), 0.0)
-            return r
-        return _summary(np.square(X - self.centre - k @ coefficients), self.scorer.kind)
+            own: Array = np.maximum(1.0 - np.square(k @ coefficients.T).sum(axis=1), 0.0)
+        else:
+            own = _summary(np.square(X - self.centre - k @ coefficients), self.scorer.kind)
+        return own if bar is None else bar.passed(own, usual(self._own, closest(k)))
 
 
 class Choice(NamedTuple):
@@ -106,7 +133,8 @@ def choose_scorer(X: Array, *, seed: int = 0) -> Choice:
 
     Tried are five widths of the Gaussian kernel and five ridges; one eigendecomposition serves all ridges of a width.
     The score whose distribution splits most clearly in two says which rows may be wrong. With few features, where a
-    row's nearest neighbour shows what is wrong with it, the score that finds planted rows best takes its place.
+    row's nearest neighbour shows what is wrong with it, the score that finds planted rows best takes its place. In the
+    end groups of rows that have high scores together are spared.
     """
     subset = X if X.shape[0] <= SUBSET else X[np.random.default_rng(seed).choice(X.shape[0], SUBSET, replace=False)]
     candidates = list(_candidates(subset))
@@ -116,10 +144,30 @@ def choose_scorer(X: Array, *, seed: int = 0) -> Choice:
     if np.isfinite(line.threshold) and X.shape[1] < MIN_FEATURES:
         best = _best_at_planted(subset, best, line, candidates, np.random.default_rng(seed))
         line = _above_rare(subset, best, draw_line(best.scores, evidence=line.gain, least=least), candidates)
+    choice = _spare_groups(subset, Choice(best.scorer, line, best.scores))
     if subset is X:
-        return Choice(best.scorer, line, best.scores)
-    scores = best.scorer.leave_one_out(X)
-    return Choice(best.scorer, line.moved_to(scores), scores)
+        return choice
+    scores = choice.scorer.leave_one_out(X)
+    return Choice(choice.scorer, choice.line.moved_to(scores), scores)
+
+
+def _spare_groups(X: Array, choice: Choice) -> Choice:
+    """Return the score with a bar for places where most rows are flagged; nothing is, if none stands out from them."""
+    scorer, line, scores = choice
+    flags = line.standardise(scores) > line.threshold
+    if not flags.any():
+        return choice
+    nearby = usual(scores, nearest_rows(X))
+    if not (nearby[flags] > line.level).any():
+        return choice
+    ratio = scores / nearby
+    gain = hard_split(ratio, line.least).gain
+    if gain < needed_gain(scores.size):
+        return choice._replace(line=replace(line, threshold=float("inf"), gain=gain))
+    relative = draw_line(ratio, evidence=gain, least=line.least)
+    bar = Bar(line.level, replace(relative, threshold=max(GUARD, ALMOST * relative.threshold)).level)
+    scores = bar.passed(scores, nearby)
+    return Choice(replace(scorer, bar=bar), line_at(1.0, scores, gain, line.least), scores)
 
 
 # --- planting ---------------------------------------------------------------------------------------------------------

@@ -42,6 +42,11 @@ class Line:
         z: Array = (_log(scores) - self.middle) / self.spread
         return z
 
+    @property
+    def level(self) -> float:
+        """The score at the threshold."""
+        return float(np.exp(self.middle + self.threshold * self.spread))
+
     def moved_to(self, scores: Array) -> "Line":
         """Return the line with the same threshold for other scores of the same kind."""
         middle, spread = _bulk(_log(scores), self.least)
@@ -84,6 +89,12 @@ def draw_line(scores: Array, *, evidence: float | None = None, least: float = 0.
     soft = _soft_threshold(scores, least, ODDS)
     on_grid = small and spread <= max(least, _rounding(middle))  # a bulk without spread says nothing of its own end
     return Line(middle, spread, max(soft, split.cut if on_grid else GUARD), evidence, least)
+
+
+def line_at(level: float, scores: Array, gain: float, least: float) -> Line:
+    """Return the line at a given score."""
+    middle, spread = _bulk(_log(scores), least)
+    return Line(middle, spread, (float(np.log(level)) - middle) / spread, gain, least)
 
 
 def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
