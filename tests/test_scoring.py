@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs, make_moons
 
 from kernmend import KernelRecovery
 from kernmend.kernels import RBF
-from kernmend.scoring import SUBSET, TOP_SHARE, Scorer, _Spectrum, choose_scorer
+from kernmend.scoring import FLAT, MIN_FEATURES, SUBSET, TOP_SHARE, Scorer, _flattened, _Spectrum, choose_scorer
 from kernmend.separation import GUARD, MIN_GAIN, draw_line
 
 seeds = st.integers(0, 2**32 - 1)
@@ -355,3 +355,60 @@ def test_the_ends_of_a_curve_are_not_wrong(n, seed):
     t = np.random.default_rng(seed).uniform(0, 1, n)
     X = np.column_stack([t, t**2, np.sin(6 * t)])
     assert KernelRecovery().fit(X).outliers_.mean() <= 0.04
+
+
+# --- rows that span few of many dimensions ----------------------------------------------------------------------------
+
+
+def low_rank(seed, d, rank=5, n=400):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d)) + 0.02 * rng.standard_normal((n, d))
+
+
+def flagged(X):
+    _, line, scores = choose_scorer(X)
+    return line.standardise(scores) > line.threshold
+
+
+@pytest.mark.parametrize("d", [20, 60, 300])
+def test_clean_rows_of_low_rank_are_left_alone(d):
+    shares = [flagged(low_rank(seed, d)).mean() for seed in range(4)]
+    assert np.mean(shares) < 0.015
+    assert max(shares) < 0.04
+
+
+@pytest.mark.parametrize("d", [20, 60, 300])
+def test_wrong_rows_beside_a_flat_are_found(d):
+    X = low_rank(10, d)
+    X[:40] += 0.5 * X.std(axis=0) * np.random.default_rng(11).standard_normal((40, d))
+    flags = flagged(X)
+    assert flags[:40].mean() > 0.9
+    assert flags[40:].mean() < 0.02
+
+
+def test_wrong_rows_within_a_flat_are_found():
+    rng = np.random.default_rng(0)
+    X = circle(300, rng)
+    X[:30] = rng.uniform(-1.2, 1.2, (30, 2))
+    off = np.abs(np.linalg.norm(X, axis=1) - 1.0) > 0.15
+    X = X @ rng.standard_normal((2, 20)) + 0.01 * rng.standard_normal((300, 20))
+    flags = flagged(X)
+    assert flags[off].mean() > 0.9
+    assert flags[~off].mean() < 0.02
+
+
+def test_flattened_rows_are_their_projections_on_the_axes_of_the_good_ones():
+    X, good = low_rank(0, 40, rank=3, n=90), np.arange(90) < 80
+    X[~good] += 1.0
+    flat = _flattened(X, good)
+    centre = X[good].mean(axis=0)
+    variance, axes = np.linalg.eigh(np.cov(X[good].T))
+    kept = axes[:, -3:]
+    np.testing.assert_allclose(flat, centre + (X - centre) @ kept @ kept.T, atol=1e-9)
+    assert variance[-2:].sum() < FLAT * variance.sum() <= variance[-3:].sum()
+
+
+def test_few_features_are_flat_as_they_are_and_many_dimensions_are_not():
+    X = rows(0, n=60, d=MIN_FEATURES - 1)
+    assert _flattened(X, np.ones(60, dtype=bool)) is X
+    assert _flattened(rows(0, n=60, d=40), np.ones(60, dtype=bool)) is None

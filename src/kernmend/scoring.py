@@ -33,7 +33,8 @@ WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
 NARROWER = (30.0, 100.0, 300.0, 1e3, 1e4)  # only where none of those leaves any freedom: rows along a line
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # eps
 MIN_FREEDOM = 0.1  # of the leverages' median: below, the fit is so smooth that a score says how dense, not how wrong
-MIN_FEATURES = 16  # for scores of entries
+MIN_FEATURES = 16  # for scores of entries; with fewer, or where rows span fewer dimensions, planting
+FLAT = 0.99  # of the variance: dimensions beyond are noise
 TOP_SHARE = 0.05  # of the entries
 SUBSET = 800  # rows on which the score is chosen
 PLANTED, PLACES = 200, 30  # rows in all, rows for each flagged one
@@ -132,7 +133,7 @@ def choose_scorer(X: Array, *, seed: int = 0) -> Choice:
     """Return the score that tells wrong rows from the others best.
 
     Tried are five widths of the Gaussian kernel and five ridges; one eigendecomposition serves all ridges of a width.
-    The score whose distribution splits most clearly in two says which rows may be wrong. With few features, where a
+    The score whose distribution splits most clearly in two says which rows may be wrong. In few dimensions, where a
     row's nearest neighbour shows what is wrong with it, the score that finds planted rows best takes its place. In the
     end groups of rows that have high scores together are spared.
     """
@@ -141,9 +142,11 @@ def choose_scorer(X: Array, *, seed: int = 0) -> Choice:
     best = max(candidates, key=lambda candidate: candidate.split.gain)
     least = natural_spread(X.shape[1])
     line = draw_line(best.scores, least=least)
-    if np.isfinite(line.threshold) and X.shape[1] < MIN_FEATURES:
-        best = _best_at_planted(subset, best, line, candidates, np.random.default_rng(seed))
-        line = _above_rare(subset, best, draw_line(best.scores, evidence=line.gain, least=least), candidates)
+    good = line.standardise(best.scores) <= line.threshold
+    flat = _flattened(subset, good) if not good.all() else None
+    if flat is not None:
+        best = _best_at_planted(subset, flat, best, line, candidates, np.random.default_rng(seed))
+        line = _above_rare(subset, flat, best, draw_line(best.scores, evidence=line.gain, least=least), candidates)
     choice = _spare_groups(subset, Choice(best.scorer, line, best.scores))
     if subset is X:
         return choice
@@ -185,11 +188,11 @@ class _Suspects:
     good: NDArray[np.intp]
 
     @classmethod
-    def of(cls, X: Array, scores: Array, flags: NDArray[np.bool_]) -> "_Suspects":
+    def of(cls, X: Array, flat: Array, scores: Array, flags: NDArray[np.bool_]) -> "_Suspects":
         order = np.argsort(scores, kind="stable")
         good, flagged = order[~flags[order]], order[flags[order]][::-1]
         nearest = good[squared_distances(X[flagged], X[good]).argmin(axis=1)]
-        return cls(flagged, X[flagged] - X[nearest], good)
+        return cls(flagged, X[flagged] - flat[nearest], good)
 
     def near(self, X: Array) -> NDArray[np.bool_]:
         """Return which flagged rows are no farther from the good ones than these are from each other."""
@@ -201,22 +204,41 @@ class _Suspects:
         return out
 
 
+def _flattened(X: Array, good: NDArray[np.bool_]) -> Array | None:
+    """Return the rows, without what is noise beside the few dimensions that the good ones span; None if those are many.
+
+    With few features that is the rows themselves. What is planted on a row would else bring noise of its own.
+    """
+    if X.shape[1] < MIN_FEATURES:
+        return X
+    centre = X[good].mean(axis=0)
+    centred = X[good] - centre
+    products = centred @ centred.T if centred.shape[0] < centred.shape[1] else centred.T @ centred
+    variance = np.cumsum(np.linalg.eigvalsh(products)[::-1])
+    rank = int(np.searchsorted(variance, FLAT * variance[-1])) + 1
+    if rank >= MIN_FEATURES:
+        return None
+    axes = np.linalg.svd(centred, full_matrices=False)[2][:rank]
+    flat: Array = centre + (X - centre) @ axes.T @ axes
+    return flat
+
+
 def _best_at_planted(
-    X: Array, first: "_Candidate", line: Line, candidates: "list[_Candidate]", rng: np.random.Generator
+    X: Array, flat: Array, first: "_Candidate", line: Line, candidates: "list[_Candidate]", rng: np.random.Generator
 ) -> "_Candidate":
     """Return the score that finds what is wrong with the flagged rows, weakened at random, on other rows best."""
     flags = line.standardise(first.scores) > line.threshold
     if not flags.any() or flags.all():
         return first
-    suspects = _Suspects.of(X, first.scores, flags)
+    suspects = _Suspects.of(X, flat, first.scores, flags)
     rows = suspects.good[rng.integers(0, suspects.good.size, PLANTED)]
     wrong = suspects.wrong[rng.integers(0, suspects.flagged.size, PLANTED)]
-    planted = X[rows] + rng.uniform(size=(PLANTED, 1)) * wrong
+    planted = flat[rows] + rng.uniform(size=(PLANTED, 1)) * wrong
     clear = [c for c in candidates if c.split.gain >= SHARE_OF_GAIN * first.split.gain]
     return max(clear, key=lambda c: c.detection(planted, rows, suspects.good).mean())
 
 
-def _above_rare(X: Array, best: "_Candidate", line: Line, candidates: "list[_Candidate]") -> Line:
+def _above_rare(X: Array, flat: Array, best: "_Candidate", line: Line, candidates: "list[_Candidate]") -> Line:
     """Return the line, raised over rows that are rare, not wrong: what they differ by is not found on other rows.
 
     Nor is a row wrong that is as near to a good one as good rows are to each other: the end of a curve. The line is
@@ -226,10 +248,10 @@ def _above_rare(X: Array, best: "_Candidate", line: Line, candidates: "list[_Can
     flags = z > line.threshold
     if not flags.any() or flags.all():
         return line
-    suspects = _Suspects.of(X, best.scores, flags)
+    suspects = _Suspects.of(X, flat, best.scores, flags)
     each = suspects.good[np.linspace(0, suspects.good.size - 1, PLACES).astype(np.intp)]
     rows = np.tile(each, suspects.flagged.size)
-    planted = X[rows] + np.repeat(suspects.wrong, PLACES, axis=0)
+    planted = flat[rows] + np.repeat(suspects.wrong, PLACES, axis=0)
     found = [c.detection(planted, rows, suspects.good).reshape(-1, PLACES).mean(axis=1) for c in candidates]
     detection = np.where(suspects.near(X), 0.0, max(found, key=np.mean))
     balance = np.cumsum(np.where(detection >= WRONG, 1, -1))
