@@ -11,6 +11,7 @@ from benchmarks import (
     baselines,
     choosing,
     circle,
+    clean,
     cluster,
     cost,
     default,
@@ -27,6 +28,7 @@ from benchmarks import (
 
 BENCHMARKS = {
     "default": default.run,
+    "clean": clean.run,
     "choosing": choosing.run,
     "detectors": detectors.run,
     "entries": entries.run,
