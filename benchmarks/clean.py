@@ -15,7 +15,7 @@ Make = Callable[[np.random.Generator], np.ndarray]
 
 def run() -> None:
     warnings.simplefilter("ignore")
-    print(f"Shares of the rows, {len(SEEDS)} seeds: those that KernelRecovery() flags in clean data; then, with noise of")
+    print(f"Shares of the rows, {len(SEEDS)} seeds: flagged by KernelRecovery() in clean data; then, with noise of")
     print("half the standard deviation of each feature on a tenth of the rows, those found, and the others flagged.\n")
     print("| data | rows × features | clean: mean | worst | wrong rows found | good rows flagged |")
     print("|---|---|---|---|---|---|")
