@@ -19,7 +19,7 @@ def run() -> None:
     print("half the standard deviation of each feature on a tenth of the rows, those found, and the others flagged.\n")
     print("| data | rows × features | clean: mean | worst | wrong rows found | good rows flagged |")
     print("|---|---|---|---|---|---|")
-    for name, make in CASES.items():
+    for name, make in CASES:
         table = np.array([_shares(make(np.random.default_rng(seed)), seed) for seed in SEEDS])
         clean, found, false = table.mean(axis=0)
         n, d = make(np.random.default_rng(SEEDS[0])).shape
@@ -78,25 +78,29 @@ def _waves(rng: np.random.Generator) -> np.ndarray:
 
 def _sample(load: Callable[..., tuple[np.ndarray, np.ndarray]], n: int) -> Make:
     """Return rows of a real table, drawn at random, in units of each column."""
-    X = load(return_X_y=True)[0]
-    X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
-    return lambda rng: X[rng.permutation(len(X))[:n]]
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        X = load(return_X_y=True)[0]
+        X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+        return X[rng.permutation(len(X))[:n]]
+
+    return make
 
 
-CASES: dict[str, Make] = {
-    "clusters, up to 5 times wider than others, few features": _clusters(5),
-    "the same, more features": _clusters(30),
-    "the same, many features": _clusters(100),
-    "rank 5, normal factors": _factors(20, _normal),
-    "the same, more features ": _factors(60, _normal),
-    "the same, many features ": _factors(300, _normal),
-    "rank 5, factors with heavy tails": _factors(60, _heavy),
-    "a circle in 20 dimensions": _circle,
-    "cubic surface": lambda rng: make_cubic_surface(400, 20, random_state=int(rng.integers(2**31))),
-    "sine waves, amplitudes with a heavy tail": _waves,
-    "8 × 8 digits": _sample(load_digits, 400),
-    "iris": _sample(load_iris, 120),
-    "wine": _sample(load_wine, 150),
-    "diabetes": _sample(load_diabetes, 400),
-    "breast cancer": _sample(load_breast_cancer, 400),
-}
+CASES: list[tuple[str, Make]] = [
+    ("clusters, some up to 5 times wider", _clusters(5)),
+    ("clusters, some up to 5 times wider", _clusters(30)),
+    ("clusters, some up to 5 times wider", _clusters(100)),
+    ("rank 5, normal factors", _factors(20, _normal)),
+    ("rank 5, normal factors", _factors(60, _normal)),
+    ("rank 5, normal factors", _factors(300, _normal)),
+    ("rank 5, factors with heavy tails", _factors(60, _heavy)),
+    ("a circle in 20 dimensions", _circle),
+    ("cubic surface", lambda rng: make_cubic_surface(400, 20, random_state=int(rng.integers(2**31)))),
+    ("sine waves, amplitudes with a heavy tail", _waves),
+    ("8 × 8 digits", _sample(load_digits, 400)),
+    ("iris", _sample(load_iris, 120)),
+    ("wine", _sample(load_wine, 150)),
+    ("diabetes", _sample(load_diabetes, 400)),
+    ("breast cancer", _sample(load_breast_cancer, 400)),
+]

@@ -28,6 +28,12 @@ def test_noisy_rows_are_found_and_mended(seed):
     np.testing.assert_array_equal(est.outliers_, est.outlier_scores_ > est.threshold_)
 
 
+def test_few_others_are_flagged_with_the_noisy_rows():
+    found = [(est.outliers_, bad) for est, _, _, bad in map(fitted, range(3))]
+    assert np.mean([f1(outliers, bad) for outliers, bad in found]) >= 0.9
+    assert all(outliers[bad].all() for outliers, bad in found)
+
+
 def test_unflagged_rows_come_back_bit_for_bit():
     est, _, X, _ = fitted(0)
     np.testing.assert_array_equal(est.recovered_[~est.outliers_], X[~est.outliers_])

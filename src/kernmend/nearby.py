@@ -31,7 +31,7 @@ def nearest_rows(X: Array, block: int = 512) -> NDArray[np.intp]:
 
 
 def closest(closeness: Array) -> NDArray[np.intp]:
-    """Return the columns of the largest numbers in each row, as many as are nearby; never all of them but one."""
+    """Return the columns of the largest numbers in each row, as many as count as nearby: all but one at most."""
     n = closeness.shape[1]
     count = max(1, min(max(NEARBY[0], int(NEARBY[1] * n)), n - 1))
     out: NDArray[np.intp] = np.argpartition(closeness, -count, axis=1)[:, -count:]

@@ -64,7 +64,7 @@ class Scorer:
     kind: ScoreKind
     kernel: RBF
     eps: float
-    bar: "Bar | None" = None
+    bar: Bar | None = None
 
     def leave_one_out(self, X: Array) -> Array:
         """Return the score of each row of `X` against the others."""
