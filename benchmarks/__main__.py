@@ -22,6 +22,7 @@ from benchmarks import (
     imports,
     methods,
     methods_picture,
+    real,
     report_pictures,
     solvers,
 )
@@ -43,14 +44,15 @@ BENCHMARKS = {
     "imports": imports.run,
     "cluster": cluster.run,
     "growth": growth.run,
+    "real": real.run,
 }
 LONG = ("entries", "detectors")  # half an hour: only when named
-WRITING = ("methods-picture", "report-pictures", "cluster", "growth")  # files: only when named
+WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["growth"]:  # it has options, and a page that says where it was made
-        growth.main(sys.argv[2:])
+    if sys.argv[1:2] in (["growth"], ["real"]):  # they have options, and a page that says where it was made
+        {"growth": growth, "real": real}[sys.argv[1]].main(sys.argv[2:])
         return
     names = sys.argv[1:] or [name for name in BENCHMARKS if name not in LONG + WRITING]
     unknown = [name for name in names if name not in BENCHMARKS]

@@ -55,9 +55,7 @@ class Curve:
 
 def _torus(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     ring = 2.0 + 0.7 * np.cos(2 * np.pi * v)
-    return np.column_stack(
-        [ring * np.cos(2 * np.pi * u), ring * np.sin(2 * np.pi * u), 0.7 * np.sin(2 * np.pi * v)]
-    )
+    return np.column_stack([ring * np.cos(2 * np.pi * u), ring * np.sin(2 * np.pi * u), 0.7 * np.sin(2 * np.pi * v)])
 
 
 def _sphere(u: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -88,9 +86,7 @@ CURVES = {
     "torus": Curve(_torus, False),
     "swiss roll": Curve(_swiss_roll, False),
     "S-curve": Curve(_s_curve, False),
-    "helix": Curve(
-        lambda u, v: np.column_stack([np.cos(6 * np.pi * u), np.sin(6 * np.pi * u), 3 * u]), True
-    ),
+    "helix": Curve(lambda u, v: np.column_stack([np.cos(6 * np.pi * u), np.sin(6 * np.pi * u), 3 * u]), True),
     "parabola": Curve(lambda u, v: np.column_stack([2 * u - 1, (2 * u - 1) ** 2]), True),
 }
 

@@ -51,7 +51,7 @@ class Pictures:
             for row in np.flatnonzero(bad):
                 left = int(rng.integers(self.side // 4, 3 * self.side // 4 - width + 1))
                 X[row].reshape(self.side, self.side)[:, left : left + width] = 0.0
-            bad &= (X != truth).any(axis=1)
+            bad &= (truth != X).any(axis=1)
         else:
             X[bad] = _resized(PICTURES[self.intruder], int(bad.sum()), self.side, rng)
         return X, bad

@@ -23,7 +23,7 @@ class Sample:
     @classmethod
     def of(cls, truth: np.ndarray, X: np.ndarray) -> "Sample":
         """Return corrupted data whose truth is known: wrong is what differs."""
-        return cls(X, (X != truth).any(axis=1), truth, X != truth)
+        return cls(X, (truth != X).any(axis=1), truth, truth != X)
 
 
 def robust_sd(X: np.ndarray) -> np.ndarray:
