@@ -20,8 +20,9 @@ CARTILAGE = " ".join((sharp_spikes.__doc__ or "").partition("\n")[2].split())  #
 LIMIT, REACH = sharp_spikes.__defaults__ or (math.nan, math.nan)
 INTRODUCTION = f"""\
 Every case is a data set with one kind of error, and every method sees the same cases: the seed of a case is made of its
-set, its kind of error and its repetition (0 to {REPEATS - 1} for tables), never of the method. In tables {SHARE:.0%} of
-the rows are wrong unless said otherwise.
+set, its kind of error and its repetition, never of the method. There are {REPEATS} repetitions (seeds 0 to
+{REPEATS - 1}) of tables and of curves of up to 300 random points, 3 of clean generators and made spectra, and one of
+all others. In tables {100 * SHARE:.0f} % of the rows are wrong unless said otherwise.
 
 The sets were split once, by name, in `benchmarks/real_cases.py`: choices may be made on those named in `CHOOSE`, and
 all others are only reported. Each table is shown for both halves.
@@ -33,7 +34,7 @@ detectors with their own defaults. They are told how many rows are wrong, and as
 flags: their F1 is not to be compared with that of methods that have to decide. DDC is robpy's "detecting deviating
 cells", on tables only, where a row is flagged if one of its entries is. The univariate rule is to flag what is more
 than {FAR:g} robust standard deviations off the median of its column, and to replace it by that median. A method that
-fails on a case has found nothing there: its F1 is 0, its AUC 0.5.
+fails on a case has found nothing there: its F1 is 0, its AUC 0.5, and neither good rows nor entries are counted.
 
 Figures are means over cases, unless they are said to be medians. "Good rows flagged" is a share of the good rows. A
 case without wrong rows has no F1 and no AUC, and one in which no entry is flagged has no precision of entries.
@@ -276,14 +277,21 @@ def section(title: str, results: Results, meaning: str, lines: Callable[[Results
 
 
 def comparison(results: Results, lines: Sequence[Line]) -> str:
-    """Return a table of lines by methods; the cases of a line are those of the method that has most."""
-    columns = columns_of(results)
-    body = []
-    for line in lines:
-        cells = [[r for r in results if r.column == column and line.belongs(r)] for column in columns]
-        if any(cells):
-            body.append([line.words, str(max(map(len, cells))), *(line.cell(c) if c else NOTHING for c in cells)])
-    return table(["", "cases", *(f"{name}, told" if name in TOLD else name for name in columns)], body)
+    """Return a table of lines by methods that have a figure; a line's cases are those of the method with most."""
+    parts = {
+        column: [[r for r in results if r.column == column and line.belongs(r)] for line in lines]
+        for column in columns_of(results)
+    }
+    cells = {
+        column: [line.cell(part) if part else NOTHING for line, part in zip(lines, of_lines, strict=True)]
+        for column, of_lines in parts.items()
+    }
+    shown = [column for column, texts in cells.items() if any(map(str.isdigit, "".join(texts)))]
+    sizes = [max(map(len, of_columns)) for of_columns in zip(*parts.values(), strict=True)]
+    body = [
+        [line.words, str(sizes[k]), *(cells[column][k] for column in shown)] for k, line in enumerate(lines) if sizes[k]
+    ]
+    return table(["", "cases", *(f"{name}, told" if name in TOLD else name for name in shown)], body)
 
 
 def columns_of(results: Results) -> list[str]:

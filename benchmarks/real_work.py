@@ -32,7 +32,8 @@ def measure(method: str, sample: Sample) -> Found:
             found = METHODS[method](sample)
         except Exception as error:  # a method that cannot do this set
             words = f"{type(error).__name__}: {error}".split("\n")[0][:120]
-            found = nothing_found(sample.bad) | {"error": words, "cpu": time.process_time() - start}
+            found = nothing_found(sample.bad, ranks=method not in WITHOUT_SCORES) | {"error": words}
+            found["cpu"] = time.process_time() - start
     return rounded(found)
 
 
@@ -85,11 +86,12 @@ def entry_figures(sample: Sample, entries: np.ndarray | None, recovered: np.ndar
     return out
 
 
-def nothing_found(bad: np.ndarray) -> Found:
-    """Return the figures of a method that failed: no row is found, and the order is as good as any."""
+def nothing_found(bad: np.ndarray, *, ranks: bool = True) -> Found:
+    """Return the figures of a method that failed: no row is found, and the order, if it has one, is as good as any."""
     if not bad.any():
         return {}
-    return {"f1": 0.0, "recall": 0.0, "f1_told": 0.0, "auc": 0.5, "ap": float(bad.mean())}
+    order = {"f1_told": 0.0, "auc": 0.5, "ap": float(bad.mean())}
+    return {"f1": 0.0, "recall": 0.0} | (order if ranks else {})
 
 
 # --- methods --------------------------------------------------------------------------------------------------------
@@ -159,6 +161,7 @@ TOLD: dict[str, Method] = {
     "LOF": pyod("lof", "LOF"),
     "ECOD": pyod("ecod", "ECOD"),
 }
+WITHOUT_SCORES = ("DDC",)  # flags only
 METHODS: dict[str, Method] = {"kernmend": kernmend, **TOLD, "DDC": ddc, "robust z > 5": univariate}
 
 

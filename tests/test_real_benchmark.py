@@ -175,6 +175,8 @@ def test_a_failure_is_recorded_and_counts_as_nothing_found(monkeypatch):
     found = measure("broken", Sample(np.zeros((10, 2)), bad))
     assert found["error"] == "ZeroDivisionError: division by zero"
     assert (found["f1"], found["f1_told"], found["auc"], found["ap"]) == (0.0, 0.0, 0.5, 0.2)
+    monkeypatch.setattr(real_work, "WITHOUT_SCORES", ("broken",))
+    assert "auc" not in measure("broken", Sample(np.zeros((10, 2)), bad))
     monkeypatch.setattr(real_work, "KernelRecovery", InfiniteScores)
     found = measure("kernmend", Sample(np.where(bad, 3.0, 0.0)[:, np.newaxis], bad))
     assert (found["error"], found["f1"], found["as_flagged"]["f1"]) == (real_work.NOT_FINITE, 0.0, 1.0)
@@ -255,12 +257,14 @@ def test_the_page_is_made_from_stores(mine, tmp_path, capsys):
     assert "| octane | 1 | .00 / .00 / .50 / – | .50 / .50 / 1.00 / – |" in lines
     assert "| tables | 1 | 4.0 | 1.0 | 0.25 |" in lines
     assert any("it / broke" in line for line in lines)
+    assert "KNN" not in "".join(lines[lines.index("## Entries of tables") : lines.index("## Pictures")])
     assert sum(line.startswith("- Results of ") for line in lines) == 1
 
 
 def test_the_page_has_every_case_in_a_table():
     """A kind that no line is about would be measured for nothing."""
-    records = [record("kernmend", "now", real.name_of(case), f1=1.0, good_flagged=0.0, cpu=1.0) for case in ALL]
+    found = {"f1": 1.0, "good_flagged": 0.0, "damage": 0.0, "cpu": 1.0}
+    records = [record("kernmend", "now", real.name_of(case), **found) for case in ALL]
     text = page(records, "the command")
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ") and "**" not in line]
     counted = [int(row[1]) for row in rows if row[1].isdigit()]
