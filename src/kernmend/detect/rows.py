@@ -1,0 +1,208 @@
+"""Wrong rows: how far each is from what the other rows span in a kernel space, or from what they say of it.
+
+With P = (K + eps I)^-1, K the Gram matrix of the rows, three scores, all leave-one-out and in logarithms:
+- "span": log(-log(1 - r)), r = 1 / P_ii - eps the squared distance of phi(x_i) from the span of the others; this is log r
+  for small r and does not end at r = 1;
+- "all", "worst": e_i = (P X)_i / P_ii is the error of the row's expectation from the others, each column in units of its
+  own errors; the mean square of all entries, or of the largest twentieth.
+Which score, kernel width and ridge: those under which injected rows (some entries taken from other rows) rank highest.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.detect.tails import FEWEST, TwoGroups
+from kernmend.kernels import RBF, median_squared_distance, squared_distances
+from kernmend.spectral import eigenpairs
+
+Kind = Literal["span", "all", "worst"]
+
+KINDS: tuple[Kind, ...] = ("span", "all", "worst")
+WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # gamma times the median squared distance
+RIDGES = (1e-6, 1e-4, 1e-2)  # eps
+WORST = 0.05  # of the entries
+STRANGERS = 0.5  # median r above which most rows are strangers to all others: such a kernel is too narrow
+INJECTED = 300  # rows; the standard error of their mean rank is 0.01
+MOST = 0.8  # share of the rows that they are to exceed: the others may be wrong themselves
+BETTER = 2.0  # standard errors by which another score must find them better than "span", which has no blind spot
+SURE, LIKELY = 0.9, 0.5  # probability of being wrong: of flagged rows, of suspects
+LEAST_SPREAD = 0.3  # of sqrt(2 / d), the spread of log squared lengths of random rows: less is that of a regular grid
+GROUP, NEAREST = 0.8, 12  # share of wrong rows among the nearest of a wrong row: they are a group of a wider spread
+LANDMARKS = 800  # rows of the reference
+ROUNDING = 1e-14  # of r
+
+
+@dataclass(frozen=True)
+class Span:
+    """The scores of rows against the rows L, from one eigendecomposition of their Gram matrix."""
+
+    L: Array
+    kernel: RBF
+    s: Array
+    U: Array
+    centre: Array
+    UL: Array
+
+    @classmethod
+    def of(cls, L: Array, kernel: RBF) -> "Span":
+        """Decompose the Gram matrix of the rows."""
+        s, U = eigenpairs(kernel.gram(L))
+        centre = L.mean(axis=0)
+        return cls(L, kernel, np.maximum(s, 0.0), U, centre, U.T @ (L - centre))
+
+    def own(self, eps: float) -> tuple[Array, Array]:
+        """Return r and the errors of the rows of L, each against the others."""
+        weight = 1.0 / (self.s + eps)
+        inside = np.square(self.U) @ weight
+        return 1.0 / inside - eps, (self.U * weight) @ self.UL / inside[:, np.newaxis]
+
+    def project(self, Y: Array) -> Array:
+        """Return k(Y, L) U."""
+        out: Array = self.kernel.gram(Y, self.L) @ self.U
+        return out
+
+    def new(self, Y: Array, projected: Array, eps: float, place: NDArray[np.intp] | None = None) -> tuple[Array, Array]:
+        """Return r and the errors of new rows; with `place`, of rows that stand in the place of these rows of L."""
+        weight = 1.0 / (self.s + eps)
+        r = 1.0 - np.square(projected) @ weight
+        errors = Y - self.centre - (projected * weight) @ self.UL
+        if place is not None:
+            U = self.U[place]
+            both = (projected * U) @ weight
+            share = both / (np.square(U) @ weight)
+            r += share * both
+            errors += share[:, np.newaxis] * ((U * weight) @ self.UL)
+        return r, errors
+
+
+def error_units(errors: Array) -> Array:
+    """Return the size of usual errors of each column: its own, and that of all columns together."""
+    own = 1.4826 * np.median(np.abs(errors), axis=0)
+    together = float(np.mean(np.median(np.square(errors), axis=0)))
+    out: Array = np.sqrt(np.square(own) + together + np.finfo(np.float64).tiny)
+    return out
+
+
+def log_score(kind: Kind, r: Array, errors: Array, units: Array) -> Array:
+    """Return the score of each row."""
+    if kind == "span":
+        span: Array = np.log(-np.log1p(-np.clip(r, ROUNDING, 1.0 - ROUNDING)))
+        return span
+    squares = np.square(errors / units)
+    if kind == "worst":
+        count = max(1, round(WORST * errors.shape[1]))
+        squares = np.partition(squares, -count, axis=1)[:, -count:]
+    out: Array = np.log(np.maximum(squares.mean(axis=1), 1e-30))
+    return out
+
+
+class Choice(NamedTuple):
+    """A score, how well it finds injected rows (each one's rank, capped), and what it says of them."""
+
+    kind: Kind
+    kernel: RBF
+    eps: float
+    power: float
+    ranks: Array
+    injected: Array
+
+
+def inject(L: Array, count: int = INJECTED) -> tuple[Array, NDArray[np.intp]]:
+    """Return rows of L some of whose entries are taken from other rows, and in whose place each stands."""
+    rng, (n, d) = np.random.default_rng(0), L.shape
+    place = rng.integers(0, n, count)
+    mixed = L[rng.integers(0, n, (count, d)), np.arange(d)]
+    out = np.where(rng.uniform(size=(count, d)) < rng.uniform(size=(count, 1)), mixed, L[place])
+    return np.where((out == L[place]).all(axis=1, keepdims=True), mixed, out), place
+
+
+def choose_score(L: Array) -> Choice:
+    """Return the score that finds injected rows best; "span" unless another is clearly better."""
+    median = median_squared_distance(L) or 1.0
+    injected, place = inject(L)
+    best: dict[Kind, Choice] = {}
+    for width in WIDTHS:
+        span = Span.of(L, RBF(width / median))
+        projected = span.project(injected)
+        for eps in RIDGES:
+            r, errors = span.own(eps)
+            units = error_units(errors)
+            new_r, new_errors = span.new(injected, projected, eps, place)
+            narrow = float(np.median(r)) > STRANGERS
+            for kind in KINDS:
+                own = np.sort(log_score(kind, r, errors, units))
+                got = log_score(kind, new_r, new_errors, units)
+                rank = np.searchsorted(own, got) / own.size
+                capped = np.minimum(rank, MOST)
+                power = float(capped.mean() + 0.01 * rank.mean())
+                if kind not in best or (power > best[kind].power and not (kind == "span" and narrow)):
+                    best[kind] = Choice(kind, span.kernel, eps, power, capped, got)
+    first = max(best.values(), key=lambda choice: choice.power)
+    more = first.ranks - best["span"].ranks
+    return first if more.mean() > BETTER * more.std() / np.sqrt(more.size) else best["span"]
+
+
+@dataclass(frozen=True)
+class RowDetector:
+    """Scores rows against good ones; `line` and `suspect_line` are the u beyond which a row is wrong or a suspect."""
+
+    kind: Kind
+    eps: float
+    span: Span
+    units: Array
+    groups: TwoGroups
+    line: float
+    suspect_line: float
+
+    @classmethod
+    def fit(cls, Y: Array, cap: float, good: NDArray[np.bool_]) -> tuple["RowDetector", Array]:
+        """Return the detector and u of each row. `cap` is the largest line; rows known to be good stay in any case."""
+        every = landmarks(Y, np.arange(len(Y)))
+        choice = choose_score(Y[every])
+        span = Span.of(Y[every], choice.kernel)
+        r, errors = span.own(choice.eps)
+        units = error_units(errors)
+        scores = np.empty(len(Y))
+        if every.size < len(Y):
+            scores[:] = log_score(choice.kind, *span.new(Y, span.project(Y), choice.eps), units)
+        scores[every] = log_score(choice.kind, r, errors, units)
+        least = LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
+        told = choice.injected if Y.shape[1] > 1 else None  # the entries of one column cannot be mixed
+        groups = TwoGroups.of(scores, told, least)
+        if _is_group(Y[every], scores[every] > groups.threshold(SURE)):
+            groups = TwoGroups.of(scores, None, least)
+        u = groups.u(scores)
+        line, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
+        suspect = min(line, suspect, float(np.log(len(Y))))
+        reference = landmarks(Y, np.flatnonzero((u <= line) | good))
+        span = Span.of(Y[reference], choice.kernel)
+        return cls(choice.kind, choice.eps, span, units, groups, line, suspect), u
+
+    def u(self, Y: Array) -> Array:
+        """Return u of new rows."""
+        scores = log_score(self.kind, *self.span.new(Y, self.span.project(Y), self.eps), self.units)
+        return self.groups.u(scores)
+
+
+def _is_group(L: Array, wrong: NDArray[np.bool_]) -> bool:
+    """Whether the rows above the line are each other's neighbours: a group of a wider spread, not errors."""
+    rows = np.flatnonzero(wrong)
+    if rows.size < NEAREST:
+        return False
+    distances = squared_distances(L[rows], L)
+    distances[np.arange(rows.size), rows] = np.inf
+    nearest = np.argpartition(distances, NEAREST - 1, axis=1)[:, :NEAREST]
+    return float(wrong[nearest].mean()) > GROUP
+
+
+def landmarks(Y: Array, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return at most `LANDMARKS` of the rows, chosen in an order that does not depend on that of the data."""
+    rows = rows[np.lexsort(Y[rows].T[::-1])]
+    if rows.size <= LANDMARKS:
+        return rows
+    out: NDArray[np.intp] = rows[np.linspace(0, rows.size - 1, LANDMARKS).astype(np.intp)]
+    return out

@@ -1,0 +1,265 @@
+"""How far out good values reach: tails fitted to the bulk of the data, for entries and for the scores of rows.
+
+Everything here is in natural logarithms: u = -log P(a good value being as far out).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammainc, gammaincc, gammaln, log_ndtr
+
+from kernmend._typing import Array
+
+SIDE = 0.6, 0.9  # quantiles of the deviations on one side that fix its tail: wrong entries lie beyond
+INFORMATION = 2.0  # deviations for one of the gamma prior of the scale: var(log u) = 1.7 / m from the 90 % point alone
+SHAPES = 0.5, 3.0  # tails lighter than a squared normal or heavier than a cubed exponential are not believed
+GAP = 3.0  # times: an end group beyond such a gap does not set the quantiles ("column -999": .19 without it, .97 with)
+FEWEST = 20  # values for a side, or a second group, of its own
+TINY = 1e-9  # of a column's unit: closer is equal
+
+SKEW_SD = 0.5  # prior standard deviation of the skewness q about 0, the normal distribution of logarithms
+SKEWS = -1.0, 2.0  # from the tail of an exponential of the score to the logarithm of a quarter of a squared normal
+BROAD = 0.3  # of the second group spread evenly above the median: wrong rows may differ from injected ones
+OWN_BROAD = 0.1  # of a second group with a place of its own: that place is what the scores show
+MOST_WRONG = 0.5  # share of the rows: what is wrong is the smaller part
+EVIDENCE = 4.0  # log-likelihood that the second group must add: p = 0.002 for one parameter at its boundary
+APART = 2.0  # standard deviations of each group between them, for a second group at a place of its own
+LOG_LIMIT = 50.0  # exponents beyond overflow, and mean "certainly not"
+
+
+@dataclass(frozen=True)
+class EntryTail:
+    """u of deviations, for each column and each side of its median by itself: four numbers for each side.
+
+    u0 = log 10 (|deviation| / q_90)^(1 / shape) goes through the 60 % and 90 % quantiles of the m deviations on that
+    side: shape 0.7 is normal, 1 exponential. Shapes are drawn to their median over all columns as far as their spread
+    is that of chance, shape^2 / m (empirical Bayes). What is not known of the scale makes the tail that of a gamma
+    mixture of exponentials: u = N log(1 + u0 / N), N = m / 2; minus the logarithm of the share on that side.
+    """
+
+    q: Array
+    shape: Array
+    share: Array
+    N: Array
+
+    @classmethod
+    def of(cls, columns: Sequence[Array]) -> "EntryTail":
+        """Fit the tails of some columns of deviations from their middle."""
+        low, high = -np.log1p(-np.array(SIDE))
+        sides = []
+        for deviations in columns:
+            far = np.abs(deviations)
+            for sign in (1.0, -1.0):
+                side = far[sign * deviations > TINY]
+                share = max(side.size, 1) / max(deviations.size, 1)
+                bulk = without_end_group(side if side.size >= FEWEST else far[far > TINY])
+                q_low, q = np.maximum(np.quantile(bulk, SIDE), TINY) if bulk.size > 3 else (low, high)
+                sides.append((q, np.log(q / q_low) / np.log(high / low), share, max(bulk.size, 4)))
+        q, shape, share, m = np.array(sides).T
+        middle = max(float(np.median(shape)), SHAPES[0])
+        chance = middle**2 / m
+        true = max(0.0, float(np.mean(np.square(shape - middle) - chance)))
+        shape = np.clip(middle + (shape - middle) * true / (true + chance), *SHAPES)
+        return cls(q, shape, share, m / INFORMATION)
+
+    def u(self, D: Array) -> Array:
+        """Return u of each deviation, 0 for those in the middle."""
+        out = np.zeros(D.shape)
+        for side, sign in enumerate((1.0, -1.0)):
+            q, shape, share, N = (part[side::2] for part in (self.q, self.shape, self.share, self.N))
+            u0 = -np.log1p(-SIDE[1]) * np.minimum(np.abs(D) / q, 1e6) ** (1.0 / shape)
+            out = np.where(sign * D > TINY, N * np.log1p(u0 / N) - np.log(share), out)
+        return out
+
+
+def without_end_group(values: Array) -> Array:
+    """Return positive values, sorted, without those beyond the first gap above their median.
+
+    Such a group (a tenth of a column at -999) would carry the quantiles away; whether it is wrong is decided later.
+
+    >>> without_end_group(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 900.0, 901.0])).max()
+    np.float64(8.0)
+    """
+    values = np.sort(values)
+    if values.size < 8:
+        return values
+    upper = np.arange(values.size // 2, values.size - 1)
+    cut = upper[values[upper + 1] > GAP * np.maximum(values[upper], TINY)]
+    return values[: cut[0] + 1] if cut.size else values
+
+
+@dataclass(frozen=True)
+class LogGamma:
+    """The distribution of the logarithm of a power of a gamma variable: place, log of the scale, skewness q.
+
+    q = 0 is normal, q > 0 the logarithm of mean squares (a long lower, a short upper tail), q < 0 its mirror image.
+    With w = (x - place) / scale and k = 1 / q^2 the density is |q| k^k / Gamma(k) exp(k (q w - e^(q w))) / scale.
+    """
+
+    place: float
+    log_scale: float
+    q: float
+
+    def log_density(self, x: Array) -> Array:
+        """Return the logarithm of the density."""
+        w = (x - self.place) * np.exp(-self.log_scale)
+        if abs(self.q) < 1e-2:
+            normal: Array = -0.5 * w * w - 0.5 * np.log(2.0 * np.pi) - self.log_scale
+            return normal
+        k = self.q**-2
+        constant = np.log(abs(self.q)) - gammaln(k) + k * np.log(k) - self.log_scale
+        out: Array = constant + k * (self.q * w - np.exp(np.minimum(self.q * w, LOG_LIMIT)))
+        return out
+
+    def u(self, x: Array) -> Array:
+        """Return -log P(a value above x), by its asymptote where the chance underflows."""
+        w = (x - self.place) * np.exp(-self.log_scale)
+        if abs(self.q) < 1e-2:
+            return np.asarray(-log_ndtr(-w))
+        k = self.q**-2
+        a = np.maximum(k * np.exp(np.clip(self.q * w, -700.0, LOG_LIMIT)), 1e-300)
+        chance = gammaincc(k, a) if self.q > 0 else gammainc(k, a)
+        asymptote = (k - 1.0) * np.log(a) - a - gammaln(k) if self.q > 0 else k * np.log(a) - gammaln(k + 1.0) - a
+        return np.where(chance > 1e-280, -np.log(np.maximum(chance, 1e-300)), -asymptote)
+
+
+@dataclass(frozen=True)
+class TwoGroups:
+    """Scores as a mixture (1 - share) f0 + share f1, fitted by maximum likelihood: good rows f0, wrong ones f1.
+
+    f0 is a `LogGamma`. f1 is the density of the scores of injected errors, with a broad part above the median, or
+    a normal distribution at a place of its own where the scores show a group that stands apart. `gain` is the
+    log-likelihood that f1 adds to the best f0 alone; below `EVIDENCE` there is no second group. x = (score - middle) /
+    unit; f1 is kept on a grid.
+    """
+
+    middle: float
+    unit: float
+    null: LogGamma
+    share: float
+    gain: float
+    N: float
+    grid: Array
+    alternative: Array
+
+    @classmethod
+    def of(cls, scores: Array, injected: Array | None, least: float) -> "TwoGroups":
+        """Fit both groups to scores. `least` is the smallest scale; without injected scores there is one group."""
+        middle, low = np.percentile(scores, [50.0, 15.87])
+        unit = max(float(middle - low), least)
+        x = np.sort((scores - middle) / unit)
+        floor = float(np.log(max(least / unit, 1e-3)))
+        N = max(scores.size / 2, 4) / INFORMATION
+        one_value, null = _fit_one(x, floor)
+        top = max(float(x[-1]), 1.0)
+        alone = cls(float(middle), unit, null, 0.0, 0.0, N, np.array([0.0, top]), np.zeros(2))
+        if injected is None or x.size < FEWEST:
+            return alone
+        z = (injected - middle) / unit
+        top = max(top, float(z.max()))
+        grid = np.linspace(min(0.0, float(x[0]), float(z.min())), top, 2000)
+        candidates = [_fit_injected(x, z, grid, floor), _fit_apart(x, grid, floor)]
+        value, null, share, alternative = min(candidates, key=lambda found: found[0])
+        gain = one_value - value
+        if gain < EVIDENCE:
+            return alone
+        return cls(float(middle), unit, null, share, gain, N, grid, alternative)
+
+    def without_second(self, scores: Array, least: float) -> "TwoGroups":
+        """Return the fit of one group."""
+        return TwoGroups.of(scores, None, least)
+
+    def u(self, scores: Array) -> Array:
+        """Return u of scores, with the scale known from N values: u = N log(1 + u0 / N)."""
+        out: Array = self.N * np.log1p(self.null.u((scores - self.middle) / self.unit) / self.N)
+        return out
+
+    def threshold(self, sure: float) -> float:
+        """Return the score above which every row is wrong with this probability; infinite without a second group."""
+        if self.share == 0.0:
+            return float("inf")
+        good = np.log1p(-self.share) + self.null.log_density(self.grid)
+        wrong = np.log(self.share) + np.log(np.maximum(self.alternative, 1e-300))
+        doubtful = np.flatnonzero(wrong - good < np.log(sure / (1.0 - sure)))
+        doubtful = doubtful if doubtful.size else np.flatnonzero(self.grid <= self.null.place)
+        return float(self.grid[doubtful[-1]] * self.unit + self.middle)
+
+
+Fit = tuple[float, LogGamma, float, Array]
+"""Minus the log-likelihood, f0, the share of f1, f1 on the grid."""
+
+
+def _penalty(q: float) -> float:
+    return 0.5 * (q / SKEW_SD) ** 2
+
+
+def _minimise(
+    function: Callable[[Array], float], starts: Sequence[Sequence[float]], bounds: Any
+) -> tuple[float, Array]:
+    """Return the least value from several starts, and where it is."""
+    found = [minimize(function, start, method="L-BFGS-B", bounds=bounds) for start in starts]
+    best = min(found, key=lambda each: float(each.fun))
+    return float(best.fun), best.x
+
+
+def _null_bounds(floor: float) -> list[tuple[float, float]]:
+    return [(-3.0, 3.0), (floor, 3.0), SKEWS]
+
+
+def _fit_one(x: Array, floor: float) -> tuple[float, LogGamma]:
+    def cost(p: Array) -> float:
+        return -float(LogGamma(p[0], p[1], p[2]).log_density(x).sum()) + _penalty(p[2])
+
+    value, p = _minimise(cost, [(0.0, max(0.0, floor), 0.3), (0.0, max(0.0, floor), -0.5)], _null_bounds(floor))
+    return value, LogGamma(*map(float, p))
+
+
+def _null_starts(x: Array, floor: float, shares: Sequence[float]) -> list[tuple[list[float], Array]]:
+    """Return starts for f0 and the share, each from the rows below that share, with the rows above it."""
+    out = []
+    for share in shares:
+        count = max(int(np.ceil(x.size * (1.0 - share))), 2)
+        below = x[:count]
+        log_scale = max(float(np.log(max(float(below.std()), 1e-9))), floor)
+        out.append(([float(np.median(below)), min(log_scale, 3.0), 0.3, share], x[count - 1 :]))
+    return out
+
+
+def _mixture_cost(x: Array, p: Array, log_f1: Array) -> float:
+    good = np.log1p(-p[3]) + LogGamma(p[0], p[1], p[2]).log_density(x)
+    return -float(np.logaddexp(good, np.log(p[3]) + log_f1).sum()) + _penalty(p[2])
+
+
+def _fit_injected(x: Array, injected: Array, grid: Array, floor: float) -> Fit:
+    """Fit f0 and the share, f1 from the scores of injected errors."""
+    width = max(1.06 * float(injected.std()) * injected.size**-0.2, 0.05)
+    kde = np.exp(-0.5 * np.square((grid[:, np.newaxis] - injected) / width)).mean(axis=1) / (width * np.sqrt(2 * np.pi))
+    f1 = BROAD * (grid > 0.0) / grid[-1] + (1.0 - BROAD) * kde
+    log_f1 = np.log(np.interp(x, grid, f1) + 1e-300)
+    starts = [start for start, _ in _null_starts(x, floor, (min(2.0 / x.size, 0.1), 0.05, 0.25))]
+    bounds = [*_null_bounds(floor), (1e-4, MOST_WRONG)]
+    value, p = _minimise(lambda p: _mixture_cost(x, p, log_f1), starts, bounds)
+    return value, LogGamma(*map(float, p[:3])), float(p[3]), f1
+
+
+def _fit_apart(x: Array, grid: Array, floor: float) -> Fit:
+    """Fit f0, the share, and a normal f1 that stands apart; its two numbers cost log(n), half for each (BIC)."""
+    top = float(grid[-1])
+
+    def log_f1(at: Array, mean: float, log_sd: float) -> Array:
+        normal = np.exp(-0.5 * np.square((at - mean) * np.exp(-log_sd)) - log_sd) / np.sqrt(2.0 * np.pi)
+        out: Array = np.log(OWN_BROAD * (at > 0.0) / top + (1.0 - OWN_BROAD) * normal + 1e-300)
+        return out
+
+    starts = [
+        [*start, float(above.mean()), float(np.log(max(float(above.std()), 0.3)))]
+        for start, above in _null_starts(x, floor, (min(3.0 / x.size, 0.1), 0.1, 0.3))
+    ]
+    bounds = [*_null_bounds(floor), (1e-4, MOST_WRONG), (0.0, top), (np.log(0.3), np.log(max(top, 1.0)))]
+    value, p = _minimise(lambda p: _mixture_cost(x, p, log_f1(x, p[4], p[5])), starts, bounds)
+    apart = p[4] - APART * np.exp(p[5]) > p[0] + APART * np.exp(p[1])
+    f1 = np.exp(log_f1(np.minimum(grid, p[4]), p[4], p[5]))  # nothing above its middle is less wrong
+    return value + np.log(x.size) if apart else np.inf, LogGamma(*map(float, p[:3])), float(p[3]), f1
