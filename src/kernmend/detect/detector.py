@@ -78,7 +78,7 @@ class Detector:
         np.logical_or.at(keep, where, known_good[learned])
         centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(LOOKS * n / alpha))
         Z = (D - centre) / scale
-        equal = np.mean(D == centre, axis=0) > CONSTANT
+        equal = np.mean(centre == D, axis=0) > CONSTANT
         entries = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
         looked = entries.find(Z, np.arange(n))
         alone = d <= CROWDED * n

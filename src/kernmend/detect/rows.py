@@ -1,10 +1,10 @@
 """Wrong rows: how far each is from what the other rows span in a kernel space, or from what they say of it.
 
 With P = (K + eps I)^-1, K the Gram matrix of the rows, three scores, all leave-one-out and in logarithms:
-- "span": log(-log(1 - r)), r = 1 / P_ii - eps the squared distance of phi(x_i) from the span of the others; this is log r
-  for small r and does not end at r = 1;
-- "all", "worst": e_i = (P X)_i / P_ii is the error of the row's expectation from the others, each column in units of its
-  own errors; the mean square of all entries, or of the largest twentieth.
+- "span": log(-log(1 - r)), r = 1 / P_ii - eps the squared distance of phi(x_i) from the span of the others; this is
+  log r for small r and does not end at r = 1;
+- "all", "worst": e_i = (P X)_i / P_ii is the error of the row's expectation from the others, each column in units of
+  its own errors; the mean square of all entries, or of the largest twentieth.
 Which score, kernel width and ridge: those under which injected rows (some entries taken from other rows) rank highest.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.tails import FEWEST, TwoGroups
+from kernmend.detect.tails import TwoGroups
 from kernmend.kernels import RBF, median_squared_distance, squared_distances
 from kernmend.spectral import eigenpairs
 
@@ -25,12 +25,13 @@ KINDS: tuple[Kind, ...] = ("span", "all", "worst")
 WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # gamma times the median squared distance
 RIDGES = (1e-6, 1e-4, 1e-2)  # eps
 WORST = 0.05  # of the entries
+MANY_COLUMNS = 16  # for scores of errors, which end where the data does ("new rows", swiss roll: none found)
 STRANGERS = 0.5  # median r above which most rows are strangers to all others: such a kernel is too narrow
 INJECTED = 300  # rows; the standard error of their mean rank is 0.01
 MOST = 0.8  # share of the rows that they are to exceed: the others may be wrong themselves
 BETTER = 2.0  # standard errors by which another score must find them better than "span", which has no blind spot
 SURE, LIKELY = 0.9, 0.5  # probability of being wrong: of flagged rows, of suspects
-LEAST_SPREAD = 0.3  # of sqrt(2 / d), the spread of log squared lengths of random rows: less is that of a regular grid
+LEAST_SPREAD = 0.8  # of sqrt(2 / d), the spread of log squared lengths of random rows: less is that of a regular grid
 GROUP, NEAREST = 0.8, 12  # share of wrong rows among the nearest of a wrong row: they are a group of a wider spread
 LANDMARKS = 800  # rows of the reference
 ROUNDING = 1e-14  # of r
@@ -133,7 +134,7 @@ def choose_score(L: Array) -> Choice:
             units = error_units(errors)
             new_r, new_errors = span.new(injected, projected, eps, place)
             narrow = float(np.median(r)) > STRANGERS
-            for kind in KINDS:
+            for kind in KINDS if L.shape[1] >= MANY_COLUMNS else KINDS[:1]:
                 own = np.sort(log_score(kind, r, errors, units))
                 got = log_score(kind, new_r, new_errors, units)
                 rank = np.searchsorted(own, got) / own.size
