@@ -17,9 +17,10 @@ KIND = "@"
 MODULES = (
     "kernmend.kernels",
     "kernmend.mending",
-    "kernmend.scoring",
-    "kernmend.second_look",
-    "kernmend.separation",
+    "kernmend.detect.detector",
+    "kernmend.detect.entries",
+    "kernmend.detect.rows",
+    "kernmend.detect.tails",
     "kernmend.solvers._result",
     "kernmend.solvers.reference",
     "kernmend.estimators._flagged",

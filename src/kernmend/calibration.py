@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.kernels import Kernel
@@ -31,6 +32,7 @@ LOOKS_RIGHT = 0.3  # suspicion above that of good rows; wrong rows mended entry 
 FEW_ENTRIES = 1 / 3  # at most: with noise in all pixels, up to a half of them must change before a row looks right
 FEW_OF_FEW = 0.4  # the same with few features: one of three, and a little
 DOUBT = 1.05  # what the cost of the other error model counts: it must be clearly better
+LEAST_FEATURES = 4  # for a wrong entry to be told from a wrong row
 MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
 PASSES = 1, 3  # over the axes, at most, each time
 RIVAL = 1.3  # times the best cost: error models above it are not tried a second time
@@ -153,6 +155,38 @@ def calibrate(
             return Calibration(best, cost.share(best) if best in cost.known else 1.0, True)
         start, coarse = grid.nearest(settings), cost.rivals(settings)
     return Calibration(settings, cost.share(settings), False)
+
+
+def choose_filling(
+    mender: Mender,
+    entries: NDArray[np.bool_],
+    expected: Callable[[Array, NDArray[np.bool_]], Array],
+    kernels: Sequence[Kernel],
+    *,
+    seed: int,
+) -> Settings | None:
+    """Return how to fill in wrong entries; None where what the other entries of their row say of them is as good.
+
+    Entries of good rows that were held out are hidden where those of flagged rows are wrong (`entries`), and filled in
+    against the others, from what `expected` says.
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(mender.L))
+    held, rest = np.split(order, [max(1, min(MAX_PLANTED, int(HELD_OUT * len(order))))])
+    truth, against = mender.L[held], mender.with_rows(mender.L[rest[:MAX_REFERENCE]])
+    hidden = entries[rng.permutation(len(entries))[: len(held)]]
+    hidden = hidden[np.arange(len(held)) % len(hidden)]
+    start = expected(truth, hidden)
+    unknown = np.where(hidden, np.nan, truth)
+
+    def cost(settings: Settings) -> float:
+        A = against.mend_with_history(unknown, settings, start=start, free=hidden, max_iter=SEARCH_ITERATIONS)[0]
+        return float(np.abs(A - truth)[hidden].sum())
+
+    cutoffs = CUTOFFS if mender.fixed_cutoff is None else (CUTOFFS[1],)
+    tried = {each: cost(each) for each in (Settings(kernel, cut, "rows", 0.5) for kernel in kernels for cut in cutoffs)}
+    best = min(tried, key=lambda each: tried[each])
+    return best if tried[best] < float(np.abs(start - truth)[hidden].sum()) else None
 
 
 def _level(suspicion: Array) -> float:

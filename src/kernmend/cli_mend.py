@@ -110,7 +110,7 @@ _of_method = _together(
                  help="What is wrong: rows, entries, kernel or noise.  [default: auto]"),
     click.option("--kernel", type=click.Choice(["rbf", "poly", "linear"]), help="Of the kernel methods."),
     click.option("--gamma", callback=_number, metavar="NUMBER", help="Of the kernel rbf.  [default: auto]"),
-    click.option("--scale", type=click.Choice(["auto", "columns", "none"]), default="auto", show_default=True,
+    click.option("--scale", type=click.Choice(["auto", "columns", "rows", "none"]), default="auto", show_default=True,
                  help="Compare columns in units of their own spread; auto: where those of a table are far apart."),
     click.option("--bounds", callback=_bounds, metavar="LOW,HIGH",
                  help="Mended values stay within; data: the range of good rows.  [default: that of images]"),

@@ -148,8 +148,8 @@ def make_estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
         params["random_state"] = options["seed"]
     try:
         if options["scale"] != "auto" and method in ("kernel", "search"):
-            params["scale"] = "columns" if options["scale"] == "columns" else None
-        return sugar.make_estimator(method, sugar.suited(method, params, data), data.bounds)
+            params["scale"] = None if options["scale"] == "none" else options["scale"]
+        return sugar.make_estimator(method, params, data.bounds)
     except ValueError as error:
         raise Refused(str(error)) from error
 

@@ -1,7 +1,6 @@
 """`kernmend.mend`: arrays, DataFrames and files mended in one call."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +12,9 @@ from numpy.typing import NDArray
 from kernmend import estimators
 from kernmend._methods import METHODS
 from kernmend._typing import Array
-from kernmend._views import TABLE, choose_view
-from kernmend.estimators._units import spreads
 from kernmend.estimators._validation import check_infinite
 from kernmend.io import Dataset, read
 from kernmend.tables import Table, as_table, changed, settle
-
-UNITS_APART = 10.0  # times: spreads of columns that do not have the same unit
 
 
 @dataclass(frozen=True)
@@ -99,8 +94,7 @@ def mend(
     missing : sequence of str, optional
         Texts of a file that mean a missing value, besides empty cells and the usual ones.
     **params
-        Parameters of the estimator, such as `contamination=0.1` or `error="entries"`. Columns of a table whose spreads
-        are far apart are compared in units of their own, unless `scale` says otherwise.
+        Parameters of the estimator, such as `contamination=0.1` or `error="entries"`.
 
     Returns
     -------
@@ -125,22 +119,7 @@ def mend(
         source = read(Path(X), columns=columns, image_shape=image_shape, missing=missing)
     else:
         source = as_table(X, columns, image_shape)
-    return fit(make_estimator(method, suited(method, params, source), source.bounds), source)
-
-
-def suited(method: str, params: dict[str, Any], source: Table | Dataset) -> dict[str, Any]:
-    """Return the parameters with `scale="columns"` where columns have units of their own and no scale is given.
-
-    Such are named columns of a table, not of a series or an image, whose spreads are far apart.
-    """
-    if method not in ("kernel", "search") or "scale" in params or source.columns is None:
-        return params
-    if choose_view(source.columns, len(source.columns), source.image_shape) != TABLE or not np.size(source.X):
-        return params
-    with np.errstate(invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # infinite and missing columns are refused later
-        sizes = spreads(np.asarray(source.X, dtype=np.float64))
-    return params | {"scale": "columns"} if sizes.max() > UNITS_APART * sizes.min() else params
+    return fit(make_estimator(method, params, source.bounds), source)
 
 
 def make_estimator(method: str, params: dict[str, Any], bounds: Any = None) -> Any:
@@ -187,11 +166,12 @@ def fit(estimator: Any, source: Table | Dataset) -> Mended:
 
 
 class Scored(NamedTuple):
-    """How wrong each row looks, which are flagged, and where the line is."""
+    """How wrong each row looks, which are flagged, the threshold, and which are unusual but not flagged."""
 
     scores: Array
     flags: NDArray[np.bool_]
     threshold: float
+    suspects: NDArray[np.bool_]
 
 
 def score(estimator: Any, X: Array) -> Scored:
@@ -200,4 +180,6 @@ def score(estimator: Any, X: Array) -> Scored:
     if isinstance(inner, estimators.KernelRecovery) and inner.repair == "flagged":
         return Scored(*inner._look(X))
     estimator.fit(X)
-    return Scored(estimator.outlier_scores_, estimator.outliers_, estimator.threshold_)
+    nothing = np.zeros(len(estimator.outliers_), dtype=bool)
+    suspects = getattr(estimator, "suspects_", nothing)
+    return Scored(estimator.outlier_scores_, estimator.outliers_, estimator.threshold_, suspects)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect.entries import CONSTANT, EntryDetector
+from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
 from kernmend.detect.tails import FEWEST
 
@@ -30,6 +31,12 @@ class Found:
     entry_scores: Array
     entries: NDArray[np.bool_]
     filled: Array
+
+    def with_known(self, good: NDArray[np.bool_] | None, wrong: NDArray[np.bool_] | None) -> "Found":
+        """Return the same with the flags of rows that are known."""
+        rows = self.rows if wrong is None else self.rows | wrong
+        rows = rows if good is None else rows & ~good
+        return replace(self, rows=rows, suspects=self.suspects & ~rows, entries=self.entries & rows[:, np.newaxis])
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,16 @@ class Detector:
         Y = looked[2] if self.alone else Z
         return self._join(Z, *looked, self.rows.u(Y if self.columns else Y * self.scale + self.centre))
 
+    def expected(self, X: Array, entries: NDArray[np.bool_]) -> Array:
+        """Return the rows with some entries replaced by what the others of their row say of them."""
+        Z = np.where(entries, np.nan, (X - self.centre) / self.scale)
+        return np.where(entries, self.entries.expected(Z) * self.scale + self.centre, X)
+
+    def against(self, L: Array) -> "Detector":
+        """Return one that holds rows against other good rows, with the same threshold."""
+        Y = (L - self.centre) / self.scale if self.columns else L
+        return replace(self, rows=self.rows.against(Y))
+
     def at_share(self, found: Found, share: float) -> tuple["Detector", Found]:
         """Return the detector and what it found with the threshold under which that share of the rows is flagged."""
         flags, threshold = flag_share(found.scores, share)
@@ -131,19 +148,7 @@ class Detector:
             for name, values in parts.items():
                 whole[name][learned] = values
             parts = whole
-        parts["rows"] = (parts["rows"] | wrong) & ~good
-        return self._judged(Found(**parts))
-
-
-def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
-    """Return the flags of that share of the highest scores, and a finite threshold between them and the others."""
-    count = round(share * scores.size)
-    descending = np.argsort(-scores, kind="stable")
-    flags = np.zeros(scores.size, dtype=bool)
-    flags[descending[:count]] = True
-    if not count:
-        return flags, float(scores.max())
-    return flags, float(scores[descending[[count - 1, min(count, scores.size - 1)]]].mean())
+        return self._judged(Found(**parts).with_known(good, wrong))
 
 
 def distinct(X: Array) -> tuple[Array, NDArray[np.intp]]:

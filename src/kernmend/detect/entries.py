@@ -123,5 +123,9 @@ class EntryDetector:
             at = at[hit.any(axis=1) & (2 * wrong[at].sum(axis=1) <= Z.shape[1])]
             if not at.size:
                 break
-        expected = np.clip(self.others.predict(left, rows), self.low_bound, self.high_bound)
-        return u, wrong, np.where(wrong, expected, Z)
+        return u, wrong, np.where(wrong, self.expected(left, rows), Z)
+
+    def expected(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return what the other entries of its row say of each entry, within the range of the good ones."""
+        out: Array = np.clip(self.others.predict(Z, rows), self.low_bound, self.high_bound)
+        return out

@@ -8,7 +8,7 @@ With P = (K + eps I)^-1, K the Gram matrix of the rows, three scores, all leave-
 Which score, kernel width and ridge: those under which injected rows (some entries taken from other rows) rank highest.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -173,15 +173,19 @@ class RowDetector:
         scores[every] = log_score(choice.kind, r, errors, units)
         least = LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
         told = choice.injected if Y.shape[1] > 1 else None  # the entries of one column cannot be mixed
-        groups = TwoGroups.of(scores, told, least)
+        groups = TwoGroups.of(scores, told, least=least)
         if _is_group(Y[every], scores[every] > groups.threshold(SURE)):
-            groups = TwoGroups.of(scores, None, least)
+            groups = TwoGroups.of(scores, least=least, only_one=True)
         u = groups.u(scores)
         line, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
         suspect = min(line, suspect, float(np.log(len(Y))))
         reference = landmarks(Y, np.flatnonzero((u <= line) | good))
         span = Span.of(Y[reference], choice.kernel)
         return cls(choice.kind, choice.eps, span, units, groups, line, suspect), u
+
+    def against(self, Y: Array) -> "RowDetector":
+        """Return one that holds rows against other good rows, with the same threshold."""
+        return replace(self, span=Span.of(Y[landmarks(Y, np.arange(len(Y)))], self.span.kernel))
 
     def u(self, Y: Array) -> Array:
         """Return u of new rows."""

@@ -148,31 +148,30 @@ class TwoGroups:
     alternative: Array
 
     @classmethod
-    def of(cls, scores: Array, injected: Array | None, least: float) -> "TwoGroups":
-        """Fit both groups to scores. `least` is the smallest scale; without injected scores there is one group."""
+    def of(
+        cls, scores: Array, injected: Array | None = None, *, least: float = 1e-3, only_one: bool = False
+    ) -> "TwoGroups":
+        """Fit both groups to scores, or one. `least` is the smallest scale; `injected` are scores of known errors."""
         middle, low = np.percentile(scores, [50.0, 15.87])
         unit = max(float(middle - low), least)
         x = np.sort((scores - middle) / unit)
         floor = float(np.log(max(least / unit, 1e-3)))
         N = max(scores.size / 2, 4) / INFORMATION
         one_value, null = _fit_one(x, floor)
-        top = max(float(x[-1]), 1.0)
-        alone = cls(float(middle), unit, null, 0.0, 0.0, N, np.array([0.0, top]), np.zeros(2))
-        if injected is None or x.size < FEWEST:
+        alone = cls(float(middle), unit, null, 0.0, 0.0, N, np.array([0.0, 1.0]), np.zeros(2))
+        if only_one or x.size < FEWEST:
             return alone
-        z = (injected - middle) / unit
-        top = max(top, float(z.max()))
-        grid = np.linspace(min(0.0, float(x[0]), float(z.min())), top, 2000)
-        candidates = [_fit_injected(x, z, grid, floor), _fit_apart(x, grid, floor)]
+        z = np.zeros(0) if injected is None else (injected - middle) / unit
+        low_end, top = min(0.0, float(x[0]), *z.tolist()), max(1.0, float(x[-1]), *z.tolist())
+        grid = np.linspace(low_end, top, 2000)
+        candidates = [_fit_apart(x, grid, floor)]
+        if z.size:
+            candidates.append(_fit_injected(x, z, grid, floor))
         value, null, share, alternative = min(candidates, key=lambda found: found[0])
         gain = one_value - value
         if gain < EVIDENCE:
             return alone
         return cls(float(middle), unit, null, share, gain, N, grid, alternative)
-
-    def without_second(self, scores: Array, least: float) -> "TwoGroups":
-        """Return the fit of one group."""
-        return TwoGroups.of(scores, None, least)
 
     def u(self, scores: Array) -> Array:
         """Return u of scores, with the scale known from N values: u = N log(1 + u0 / N)."""

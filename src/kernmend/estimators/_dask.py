@@ -17,7 +17,10 @@ from kernmend.completion import check_missing
 from kernmend.estimators import _large
 from kernmend.estimators._validation import check_infinite
 
-OF_ROWS = ("recovered_", "outlier_scores_", "outliers_", "entry_outliers_")  # lazy after a fit to a lazy array
+OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
+    "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "entry_scores_": "f8",
+    "entry_outliers_": "?",
+}  # fmt: skip
 KINDS = {"transform": "f", "predict": "i", "score_samples": "f"}
 
 
@@ -68,10 +71,9 @@ def _make_lazy(est: Any, X: Any, parts: Sequence[Any], sizes: Sequence[int], sta
     if is_frame:
         values = [frame(value, part) for value, part in zip(values, parts, strict=True)]
     est.recovered_ = _like(X, values, sizes)
-    for number, (name, dtype) in enumerate(zip(OF_ROWS[1:], ("f8", "?", "?"), strict=True), start=1):
-        if name in est._of_landmarks:
-            width = (X.shape[1],) if name == "entry_outliers_" else ()
-            setattr(est, name, _stack([pick(part, number) for part in mended], sizes, width, dtype))
+    for number, (name, dtype) in enumerate(list(OF_ROWS.items())[1:], start=1):
+        width = (X.shape[1],) if name.startswith("entry") else ()
+        setattr(est, name, _stack([pick(part, number) for part in mended], sizes, width, dtype))
 
 
 def _take(block: Any, start: int, places: Any, names: Any) -> tuple[Any, Any, int]:
@@ -89,26 +91,28 @@ def _take(block: Any, start: int, places: Any, names: Any) -> tuple[Any, Any, in
 
 
 def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
-    """Return the rows of a block mended, their scores, which are wrong, and which entries are if that is known.
+    """Return the rows of a block mended, and what was found of them, in the order of `OF_ROWS`.
 
     Landmarks keep what the fit found of them. `start` is the number of the block's first row.
     """
     X = model._validate(block, reset=False) if len(block) else _numbers(block)
     low, high = np.searchsorted(model._landmark_rows, [start, start + len(X)])
     known = model._landmark_rows[low:high] - start
-    out, z, wrong = X.copy(), np.zeros(len(X)), np.zeros(len(X), dtype=bool)
-    out[known], z[known], wrong[known] = (getattr(model, name)[low:high] for name in OF_ROWS[:3])
+    parts = {}
+    for name, dtype in OF_ROWS.items():
+        of_landmarks = getattr(model, name)[low:high]
+        parts[name] = np.zeros((len(X), *of_landmarks.shape[1:]), X.dtype if name == "recovered_" else dtype)
+        parts[name][known] = of_landmarks
     others = np.ones(len(X), dtype=bool)
     others[known] = False
     for some in _large.blocks(len(X), first=start):
         rows = some.start + np.flatnonzero(others[some])
-        A, z[rows], wrong[rows] = model._rows.mend_and_score(
-            model._units.enter(X[rows]), max_iter=model.max_iter, tol=model.tol
-        )
-        out[rows] = model._units.leave(A, X[rows])
-    if "entry_outliers_" not in vars(model):
-        return out, z, wrong
-    return out, z, wrong, model._changed_entries(model._units.enter(X), model._units.enter(out))
+        if not rows.size:
+            continue
+        parts["recovered_"][rows], found = model._mend_rows(X[rows])
+        for name, values in found.items():
+            parts[name][rows] = values
+    return tuple(parts.values())
 
 
 # --- the rows of a lazy array, one block at a time --------------------------------------------------------------------
@@ -156,7 +160,8 @@ def gathered(est: Any) -> Any:
         est._gathered = import_module("dask").compute(est.outlier_scores_, est.outliers_)
     out = copy.copy(est)
     out.outlier_scores_, out.outliers_ = est._gathered
-    vars(out).pop("entry_outliers_", None)  # as large as the data
+    for name in ("suspects_", "entry_scores_", "entry_outliers_"):  # lazy, the last two as large as the data
+        vars(out).pop(name, None)
     return out
 
 

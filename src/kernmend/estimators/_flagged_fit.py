@@ -9,20 +9,22 @@ from numpy.typing import NDArray
 from kernmend import completion, tuning
 from kernmend._threads import few_threads
 from kernmend._typing import Array
-from kernmend.calibration import MANY_FEATURES, Calibration, calibrate
+from kernmend.calibration import LEAST_FEATURES, MANY_FEATURES, Calibration, calibrate, choose_filling
+from kernmend.detect import Detector, Found
 from kernmend.estimators import _flagged, _large
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
 from kernmend.estimators._units import Units
 from kernmend.kernels import RBF, Kernel, Linear, Polynomial
 from kernmend.mending import Mender, Settings
-from kernmend.second_look import ChangeScorer
 from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
 
 WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
-LEAST_FEATURES = 4  # for a wrong entry to be told from a wrong row
 
-NOT_CHOSEN = Settings(RBF(1.0), 1e-5, "rows", 0.5)
+PER_ROW = ("outlier_scores_", "outliers_", "suspects_", "entry_scores_", "entry_outliers_")
+
+
+Mask = NDArray[np.bool_] | None
 
 
 class FlaggedRecovery(Recovery):
@@ -36,6 +38,7 @@ class FlaggedRecovery(Recovery):
     rho: Any
     error: str
     contamination: Any
+    alpha: float
     bounds: Any
     landmarks: Any
     scale: Any
@@ -44,105 +47,128 @@ class FlaggedRecovery(Recovery):
 
     outlier_scores_: Array
     outliers_: NDArray[np.bool_]
-    entry_outliers_: NDArray[np.bool_]  # with error "entries" only
+    suspects_: NDArray[np.bool_]
+    entry_scores_: Array
+    entry_outliers_: NDArray[np.bool_]
     _rows: _flagged.RowMender
     _units: Units
     _stopped: bool  # by Ctrl-C, while missing entries were filled in
 
-    def _fit_flagged(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
+    def _fit_flagged(
+        self, X: Array, good: Mask = None, wrong: Mask = None, *, choose: Callable[..., Calibration] = calibrate
+    ) -> None:
         """Learn from all rows, or from landmarks, and mend."""
         landmarks = _large.draw_landmarks(X.shape[0], self.landmarks, self._seed())
-        self._learn_from(X if landmarks is None else X[landmarks], choose)
-        if landmarks is not None:
-            self._mend_others(X, landmarks)
+        if landmarks is None:
+            self._learn_from(X, good, wrong, choose=choose)
+            return
+        known = (None if mask is None else mask[landmarks] for mask in (good, wrong))
+        self._learn_from(X[landmarks], *known, choose=choose)
+        self._mend_others(X, landmarks, good, wrong)
 
-    def _learn_from(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
+    def _learn_from(
+        self, X: Array, good: Mask = None, wrong: Mask = None, *, choose: Callable[..., Calibration] = calibrate
+    ) -> None:
         """Learn from rows, and mend those that are wrong."""
-        self._units = Units.of(self.scale, X)
+        self._units = Units.of(self.scale, X, bounded=self.bounds is not None)
         with few_threads(X.size):
-            self._learn(self._units.enter(X), choose)
+            self._learn(self._units.enter(X), good, wrong, choose=choose)
         self.recovered_ = self._units.leave(self.recovered_, X)
 
-    def _mend_others(self, X: Array, landmarks: NDArray[np.intp]) -> None:
+    def _mend_others(self, X: Array, landmarks: NDArray[np.intp], good: Mask, wrong: Mask) -> None:
         """Put what was learned from the landmarks beside what it says of the other rows."""
         others = np.ones(X.shape[0], dtype=bool)
         others[landmarks] = False
-        recovered, z, flags = X.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=bool)
+        recovered = X.copy()
         recovered[landmarks] = self.recovered_
-        z[landmarks], flags[landmarks] = self.outlier_scores_, self.outliers_
-        entries = np.zeros(X.shape, dtype=bool) if self.error_ == "entries" else None
-        if entries is not None:
-            entries[landmarks] = self.entry_outliers_
+        parts: dict[str, Any] = {}
+        for name in PER_ROW:
+            of_landmarks = getattr(self, name)
+            parts[name] = np.zeros((X.shape[0], *of_landmarks.shape[1:]), dtype=of_landmarks.dtype)
+            parts[name][landmarks] = of_landmarks
         done = 0
         with self._counting("mending", int(others.sum())) as callback:
             try:
                 for some in _large.blocks(X.shape[0]):
                     rows = some.start + np.flatnonzero(others[some])
-                    block = self._units.enter(X[rows])
-                    A, z[rows], flags[rows] = self._rows.mend_and_score(block, max_iter=self.max_iter, tol=self.tol)
-                    recovered[rows] = self._units.leave(A, X[rows])
-                    if entries is not None:
-                        entries[rows] = self._changed_entries(block, A)
+                    known = [None if mask is None else mask[rows] for mask in (good, wrong)]
+                    recovered[rows], found = self._mend_rows(X[rows], *known)
+                    for name, values in found.items():
+                        parts[name][rows] = values
                     done += rows.size
                     if callback is not None:
-                        callback(done, float(flags.mean()))
+                        callback(done, float(parts["outliers_"].mean()))
             except KeyboardInterrupt:
                 self.stop_reason_ = "interrupted"
-        self.recovered_, self.outlier_scores_, self.outliers_ = recovered, z, flags
-        if entries is not None:
-            self.entry_outliers_ = entries
+        self.recovered_ = recovered
+        for name, values in parts.items():
+            setattr(self, name, values)
 
-    def _look(self, X: Any) -> tuple[Array, NDArray[np.bool_], float]:
-        """Return the scores of the rows, which look wrong, and the threshold, without mending.
+    def _mend_rows(self, X: Array, good: Mask = None, wrong: Mask = None) -> tuple[Array, dict[str, Any]]:
+        """Return rows mended against the good ones, and what was found of them, by the names of the attributes."""
+        inside = np.ascontiguousarray(self._units.enter(X), dtype=np.float64)
+        filled = self._rows.fill(inside)
+        found = self._rows.judge(filled).with_known(good, wrong)
+        A = self._rows.mend_found(inside, filled, found, max_iter=self.max_iter, tol=self.tol)[0]
+        return self._units.leave(A, X), self._per_row(inside, A, found)
 
-        It is a first look: where only entries are wrong, the fit looks again once it knows how to mend.
-        """
+    def _per_row(self, X: Array, A: Array, found: Found) -> dict[str, Any]:
+        """Return what was found of rows, by the names of the attributes. X and A are in the units of the fit."""
+        changed = np.abs(np.nan_to_num(A - X)) > self._entry_tolerance
+        entries = (changed | found.entries) & found.rows[:, np.newaxis]
+        return dict(zip(PER_ROW, (found.scores, found.rows, found.suspects, found.entry_scores, entries), strict=True))
+
+    def _look(self, X: Any) -> Any:
+        """Return what a fit would score and flag, without mending: scores, flags, threshold, suspects."""
         check_parameters(self)
         X = self._validate(X, reset=True, ensure_min_samples=2)
         landmarks = _large.draw_landmarks(X.shape[0], self.landmarks, self._seed())
         learned = X if landmarks is None else X[landmarks]
-        self._units = Units.of(self.scale, learned)
-        filled, flags = self._find(self._units.enter(learned))
+        self._units = Units.of(self.scale, learned, bounded=self.bounds is not None)
+        filled, detector, found = self._find(self._units.enter(learned))
         if landmarks is None:
-            return flags.z, flags.outliers, flags.threshold
-        mender = self._mender(filled, flags.outliers)
-        rows = _flagged.RowMender(mender, NOT_CHOSEN, _flagged.RowJudge(flags, flags.scorer.against(mender.L)))
+            return found.scores, found.rows, detector.threshold, found.suspects
+        middle = Settings(RBF(1.0), 1e-5, "rows", 0.5)  # of mending, which is not done
+        rows = _flagged.RowMender(self._mender(filled, found.rows), middle, detector)
         parts = (np.ascontiguousarray(self._units.enter(X[some]), np.float64) for some in _large.blocks(X.shape[0]))
-        z = np.concatenate([rows.judge_rows(rows.fill(part))[0] for part in parts])
-        z[landmarks] = flags.z
-        return z, z > flags.threshold, flags.threshold
+        judged = [rows.judge(rows.fill(part)) for part in parts]
+        scores, flags, suspects = (
+            np.concatenate([getattr(part, name) for part in judged]) for name in ("scores", "rows", "suspects")
+        )
+        scores[landmarks], flags[landmarks], suspects[landmarks] = found.scores, found.rows, found.suspects
+        return scores, flags, detector.threshold, suspects
 
-    def _find(self, X: Array) -> tuple[Array, _flagged.Flags]:
-        """Return the rows with missing entries filled in, and which are wrong."""
+    def _find(self, X: Array, good: Mask = None, wrong: Mask = None) -> tuple[Array, Detector, Found]:
+        """Return the rows with missing entries filled in, what tells wrong rows, and what it found of these."""
         filled = self._complete(X.astype(np.float64, copy=False))
-        contamination = None if isinstance(self.contamination, str) else float(self.contamination)
-        return filled, _flagged.find_flags(filled, contamination, seed=self._seed())
+        detector, found = Detector.fit(filled, alpha=self.alpha, good=good, wrong=wrong)
+        if not isinstance(self.contamination, str):
+            detector, found = detector.at_share(found, float(self.contamination))
+        return filled, detector, found.with_known(good, wrong)
 
-    def _learn(self, X: Array, choose: Callable[..., Calibration] = calibrate) -> None:
+    def _learn(
+        self, X: Array, good: Mask = None, wrong: Mask = None, *, choose: Callable[..., Calibration] = calibrate
+    ) -> None:
         """Find the wrong rows of `X`, choose how to mend, and mend them."""
-        filled, flags = self._find(X)
-        mender = self._mender(filled, flags.outliers)
+        filled, detector, found = self._find(X, good, wrong)
+        mender = self._mender(filled, found.rows)
         kernels, errors = self._kernels(mender.L), self._errors(X.shape[1])
-        middle = Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5)
-        found, again = Calibration(middle, 0.0, interrupted=self._stopped), None
-        if flags.outliers.any() and not self._stopped and mender.L.shape[0] < X.shape[0]:
-            evidence = _flagged.evidence(mender, filled[flags.outliers], flags)
+        chosen = Calibration(Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0, interrupted=self._stopped)
+        by_entries = "entries" in errors
+        rows = _flagged.RowMender(mender, chosen.settings, detector, by_entries=by_entries)
+        enough, filling = mender.L.shape[0] < X.shape[0] and not self._stopped, None
+        partly = rows.partly_wrong(found)
+        whole = found.rows & ~partly
+        if whole.any() and enough:
+            evidence = _flagged.evidence(mender, filled[whole], detector)
             with self._counting("calibrating", 60) as callback:
-                found = choose(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
-            if isinstance(self.contamination, str) and not found.interrupted:
-                again = _flagged.second_look(filled, flags, mender, found.settings, seed=self._seed())
-        judge: _flagged.RowJudge | _flagged.SecondJudge = _flagged.RowJudge(flags, flags.scorer.against(mender.L))
-        if again is not None:
-            flags, places = again
-            mender = self._mender(filled, flags.outliers)
-            first = _flagged.RowJudge(judge.flags, flags.scorer.against(mender.L))
-            judge = _flagged.SecondJudge(flags, first, ChangeScorer(mender, found.settings), places)
-        bad = flags.outliers
-        self.outlier_scores_, self.outliers_, self.threshold_ = flags.z, bad, flags.threshold
-        self._usual_share = float(bad.mean())
-        self.separation_, self.at_rounding_ = flags.line.gain, flags.line.at_rounding
-        seen = {X[i].astype(np.float64).tobytes(): filled[i] for i in np.flatnonzero(np.isnan(X).any(axis=1) & ~bad)}
-        self._mend_flagged(X, filled, _flagged.RowMender(mender, found.settings, judge, seen, filled[bad]), found)
+                chosen = choose(evidence, kernels=kernels, errors=errors, seed=self._seed(), callback=callback)
+        if partly.any() and enough:
+            entries = found.entries[partly]
+            filling = choose_filling(mender, entries, detector.expected, kernels, seed=self._seed())
+        settings = filling if filling is not None and not whole.any() else chosen.settings
+        rows = _flagged.RowMender(mender, settings, detector, filling, by_entries)
+        self._mend_flagged(X, filled, found, rows, chosen)
 
     def _mender(self, X: Array, bad: NDArray[np.bool_]) -> Mender:
         """Return what mends rows against the good ones, or against all where those are too few."""
@@ -151,26 +177,33 @@ class FlaggedRecovery(Recovery):
         bounds = resolve_bounds(self._units.bounds(self.bounds), good)
         return Mender(good, bounds, number(self.lam), cutoff)
 
-    def _mend_flagged(self, X: Array, filled: Array, rows: _flagged.RowMender, found: Calibration) -> None:
+    def _mend_flagged(
+        self, X: Array, filled: Array, found: Found, rows: _flagged.RowMender, chosen: Calibration
+    ) -> None:
         """Mend what was flagged, with the settings found, and store everything that follows from them."""
-        bad, mender, settings = self.outliers_, rows.mender, found.settings
-        mended, totals, converged = filled[bad], [0.0, 0.0], True  # one look, nothing to do
-        if bad.any() and mender.L.shape[0] < X.shape[0]:
-            observed = X[bad].astype(np.float64, copy=False)
-            start = mender.start(rows.fill(observed), settings.error)  # as `transform` does
-            mended, totals, converged = mender.mend_with_history(
-                observed, settings, start=start, max_iter=self.max_iter, tol=self.tol
-            )
-        self._rows, self.calibration_error_ = rows, found.share
-        self.recovered_ = np.where(np.isnan(X), filled, X).astype(X.dtype, copy=False)
-        self.recovered_[bad] = mended
+        mender, settings = rows.mender, rows.settings
+        mended, totals, converged = filled, [0.0, 0.0], True
+        if mender.L.shape[0] < len(X):
+            known = np.where(
+                found.rows[:, np.newaxis], X.astype(np.float64), filled
+            )  # the others are filled in already
+            mended, totals, converged = rows.mend_found(known, filled, found, max_iter=self.max_iter, tol=self.tol)
+        self._rows, self.calibration_error_ = rows, chosen.share
+        self._entry_tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(mender.L) / X.shape[1]))
+        self.recovered_ = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X).astype(X.dtype, copy=False)
+        for name, values in self._per_row(X, mended, found).items():
+            setattr(self, name, values)
+        assert rows.detector is not None
+        self.threshold_ = rows.detector.threshold
+        self._usual_share = float(found.rows.mean())
         self.objective_, self.n_iter_ = np.array(totals), len(totals) - 1
-        self.stop_reason_ = "interrupted" if found.interrupted else "converged" if converged else "max_iter"
+        self.stop_reason_ = "interrupted" if chosen.interrupted else "converged" if converged else "max_iter"
         self.kernel_, self.error_, self.rank_ = settings.kernel, settings.error, mender.reference(settings).rank
+        if found.rows.any() and rows.partly_wrong(found)[found.rows].all():
+            self.error_ = "entries"
         self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
         self.rho_: float | None = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
         mender.forget_reference()
-        self._mark_entries(X, self.recovered_)
 
     def _errors(self, n_features: int) -> list[str]:
         """Return the error models to choose from."""
@@ -203,17 +236,6 @@ class FlaggedRecovery(Recovery):
         kernel = Polynomial(self.degree, self.coef0) if self.kernel == "poly" else Linear()
         kernel.check(X)
         return kernel
-
-    def _mark_entries(self, X: Array, recovered: Array) -> None:
-        if hasattr(self, "entry_outliers_"):
-            del self.entry_outliers_  # of an earlier fit
-        if self.error_ == "entries":
-            self._entry_tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(recovered) / X.shape[1]))
-            self.entry_outliers_ = self._changed_entries(X, recovered)
-
-    def _changed_entries(self, X: Array, recovered: Array) -> NDArray[np.bool_]:
-        """Return which entries were replaced: changed by more than a share of a typical difference."""
-        return np.abs(np.nan_to_num(recovered - X)) > self._entry_tolerance
 
 
 def number(value: Any) -> float | None:

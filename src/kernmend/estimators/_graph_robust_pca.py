@@ -7,12 +7,12 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.completion import fill_missing
+from kernmend.detect.flags import flag_large, flag_share
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._parameters import check_common
 from kernmend.estimators._validation import check_auto, check_choice
 from kernmend.graphs import GraphTerm, TwoGraphs, check_graph, neighbour_graph, normalised_laplacian
 from kernmend.prox import EntryTerm, NuclearTerm, Term, row_lengths
-from kernmend.separation import flag_large, flag_share
 from kernmend.singular import spectral_norm
 from kernmend.solvers import Callback, SolverResult, solve_admm, solve_fista
 from kernmend.spectral import eigenpairs

@@ -5,17 +5,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernmend import completion
+from kernmend import completion, tuning
 from kernmend._typing import Array
+from kernmend.detect.flags import flag_share
 from kernmend.errors import KernelError
 from kernmend.estimators import _dask, _flagged, _joint, _large, _stream
 from kernmend.estimators._base import MOVED
-from kernmend.estimators._flagged_fit import FlaggedRecovery, number
+from kernmend.estimators._flagged_fit import PER_ROW, FlaggedRecovery, number
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
 from kernmend.estimators._units import Units
+from kernmend.estimators._validation import check_known
 from kernmend.kernels import Kernel
 from kernmend.mending import Mender, Settings
-from kernmend.separation import flag_share
 from kernmend.spectral import cutoff_from_rho
 
 
@@ -58,7 +59,9 @@ class KernelRecovery(FlaggedRecovery):
     repair : {"flagged", "all"}, default="flagged"
         What may move: the flagged rows, or all of them.
     contamination : float or "auto", default="auto"
-        Share of the rows to flag. "auto" flags those that form a group of their own, and none where there is none.
+        Share of the rows to flag. "auto" flags by chance: see `alpha`. 0 flags nothing and only fills in.
+    alpha : float, default=0.05
+        How many good rows of a clean data set may be flagged, on average.
     penalty : {"auto", "nuclear", "schatten"}, default="auto"
         With repair="all": the paper's, or Schatten-1/2 on a path, which is better where all rows move together. "auto"
         is "schatten" for error="entries" or missing entries (and rho="auto"), else "nuclear".
@@ -70,9 +73,11 @@ class KernelRecovery(FlaggedRecovery):
     landmarks : int, "auto" or None, default="auto"
         With repair="flagged": how many rows, drawn at random, to learn from; the others are mended against those, in
         blocks. "auto" is all rows up to 5,000, then 2,000 of them. None is always all.
-    scale : None, "columns" or array of shape (n_features,), default=None
-        What to divide columns by before rows are compared. "columns" is the spread of each: for tables whose columns
-        have different units.
+    scale : "auto", None, "columns", "rows" or array of shape (n_features,), default="auto"
+        The units in which rows are compared. "columns": each column divided by its spread, for tables whose columns
+        have different units. "rows": each row centred by its median and divided by its MAD, for spectra. "auto" takes
+        "columns" where spreads are far apart and columns are no series, "rows" where rows are curves that differ mostly
+        in offset and size, else None (pixels). With repair="all" it is None.
     init : {"data", "zeros"} or array of shape (n_samples, n_features), default="data"
         With repair="all": where A starts. "zeros" is the paper's, with B'B = K(X).
     max_iter : int, default=200
@@ -89,14 +94,18 @@ class KernelRecovery(FlaggedRecovery):
     recovered_ : ndarray of shape (n_samples, n_features)
         The mended data.
     outlier_scores_ : ndarray of shape (n_samples,)
-        Higher is worse. With repair="flagged" a robust z: 0 is typical, 1 the spread of the better half of the rows.
-        With repair="all" how far a row was moved in the kernel space, as a share of a row's length there.
+        Higher is worse. With repair="flagged" -log10 of the chance of a good row being as far out: 6 is one in a
+        million. With repair="all" how far a row was moved in the kernel space, as a share of a row's length there.
     outliers_ : ndarray of bool, shape (n_samples,)
         The rows that count as corrupted: `outlier_scores_ > threshold_`.
     threshold_ : float
-        Infinite where no group of rows stands apart.
+        Always finite. At most -log10(alpha / (3 n)); lower where many rows are wrong and form a group of their own.
+    suspects_ : ndarray of bool, shape (n_samples,)
+        Rows that are unusual and were not changed.
+    entry_scores_ : ndarray of shape (n_samples, n_features)
+        With repair="flagged": -log10 of the chance of a good entry being as far out.
     entry_outliers_ : ndarray of bool, shape (n_samples, n_features)
-        With error_ "entries": the entries that were replaced.
+        The entries of flagged rows that were found wrong, or replaced. With repair="all" only for error "entries".
     objective_ : ndarray of shape (n_iter_ + 1,)
         The objective after each iteration, the start included (for flagged rows, summed over them).
     n_iter_ : int
@@ -139,11 +148,12 @@ class KernelRecovery(FlaggedRecovery):
         error: str = "auto",
         repair: str = "flagged",
         contamination: float | str = "auto",
+        alpha: float = 0.05,
         penalty: str = "auto",
         bounds: Any = None,
         solver: str = "reduced",
         landmarks: Any = "auto",
-        scale: Any = None,
+        scale: Any = "auto",
         init: Any = "data",
         max_iter: int = 200,
         tol: float = 1e-6,
@@ -159,6 +169,7 @@ class KernelRecovery(FlaggedRecovery):
         self.error = error
         self.repair = repair
         self.contamination = contamination
+        self.alpha = alpha
         self.penalty = penalty
         self.bounds = bounds
         self.solver = solver
@@ -170,7 +181,9 @@ class KernelRecovery(FlaggedRecovery):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, gram: Any = None, start_gram: Any = None) -> "KernelRecovery":
+    def fit(
+        self, X: Any, y: Any = None, *, gram: Any = None, start_gram: Any = None, good: Any = None, wrong: Any = None
+    ) -> "KernelRecovery":
         """Mend `X`; the result is in `recovered_`.
 
         Parameters
@@ -184,19 +197,30 @@ class KernelRecovery(FlaggedRecovery):
             paper).
         start_gram : array-like of shape (n_samples, n_samples), optional
             With repair="all", B'B at the start only.
+        good, wrong : array-like of bool, shape (n_samples,), optional
+            With repair="flagged", rows that you know: good ones are never flagged and always what others are held
+            against; wrong ones are always flagged, and nothing is learned from them.
         """
         check_parameters(self)
         _dask.forget(self)
+        for name in PER_ROW:  # of an earlier fit
+            if name in vars(self):
+                delattr(self, name)
         if _dask.is_lazy(X):
+            if good is not None or wrong is not None:
+                raise ValueError("good and wrong are masks of rows in memory: X must be too")
             _dask.fit(self, X)
             return self
         X = self._validate(X, reset=True, ensure_min_samples=2)
+        good, wrong = check_known(good, wrong, X.shape[0])
+        if self.repair == "all" and (good is not None or wrong is not None):
+            raise ValueError("good and wrong belong to repair='flagged'")
         if self.repair == "all":
-            self._units = Units.of(self.scale, X)
+            self._units = Units.of(None if isinstance(self.scale, str) and self.scale == "auto" else self.scale, X)
             self._fit_all(self._units.enter(X), gram, start_gram)
             self.recovered_ = self._units.leave(self.recovered_, X)
         elif gram is None and start_gram is None:
-            self._fit_flagged(X)
+            self._fit_flagged(X, good, wrong)
         else:
             raise ValueError("gram and start_gram belong to the joint model: say repair='all'")
         self._tell(X)
@@ -238,20 +262,23 @@ class KernelRecovery(FlaggedRecovery):
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
         for rows in _large.blocks(X.shape[0]):
-            A = self._rows.mend(self._units.enter(X[rows]), max_iter=self.max_iter, tol=self.tol)
+            A = self._rows.mend(self._units.enter(X[rows]), max_iter=self.max_iter, tol=self.tol)[0]
             out[rows] = self._units.leave(A, X[rows])
         return out
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row against the good ones: higher is more normal."""
+        """Return minus the outlier score of each row against the good ones: higher is more normal.
+
+        With repair="flagged" that is log10 of the chance of a good row being as far out.
+        """
         check_is_fitted(self)
         if _dask.is_lazy(X):
             return _dask.by_rows(self, "score_samples", X)
         X = np.ascontiguousarray(self._units.enter(self._validate(X, reset=False)), dtype=np.float64)
-        if self._rows.judge is not None:
+        if self._rows.detector is not None:
             parts = [self._rows.fill(X[rows]) for rows in _large.blocks(X.shape[0])]
-            return -np.concatenate([self._rows.judge.standardised_scores(part) for part in parts])
-        moved = self._rows.mend(X, max_iter=self.max_iter, tol=self.tol)
+            return -np.concatenate([self._rows.judge(part).scores for part in parts])
+        moved = self._rows.mend(X, max_iter=self.max_iter, tol=self.tol)[0]
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._rows.mender.L)))) or 1.0
         return -KernelError(self.kernel_, X, length).residuals(moved) / length
 
@@ -264,11 +291,7 @@ class KernelRecovery(FlaggedRecovery):
         check_is_fitted(self)
         if _dask.is_lazy(X):
             return _dask.by_rows(self, "predict", X)
-        if self.repair == "flagged":
-            X = np.ascontiguousarray(self._units.enter(self._validate(X, reset=False)), dtype=np.float64)
-            parts = [self._rows.fill(X[rows]) for rows in _large.blocks(X.shape[0])]
-            return np.where(np.concatenate([self._rows.flag(part) for part in parts]), -1, 1)
-        return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
+        return np.where(self.decision_function(X) < 0, -1, 1)
 
     # --- repair="all" -------------------------------------------------------------------------------------------------
 
@@ -313,7 +336,10 @@ class KernelRecovery(FlaggedRecovery):
         if not isinstance(self.contamination, str):
             self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
         self._rows = self._joint_rows(result.A.astype(np.float64, copy=False), bounds)
-        self._mark_entries(X, self.recovered_)
+        self.suspects_ = np.zeros(X.shape[0], dtype=bool)
+        if self.error_ == "entries":
+            tolerance = 0.05 * float(np.sqrt(1.0 / tuning.auto_gamma(self.recovered_) / X.shape[1]))
+            self.entry_outliers_ = np.abs(np.nan_to_num(self.recovered_ - X)) > tolerance
 
     def _joint_rows(self, A: Array, bounds: Any) -> _flagged.RowMender:
         """Return what mends new rows: the recovered ones are the reference, and every new row may move."""

@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._threads import few_threads
 from kernmend._typing import Array
+from kernmend.detect.flags import flag_large, flag_share
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.prox import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
-from kernmend.separation import flag_large, flag_share
 from kernmend.singular import spectral_norm
 from kernmend.solvers import SolverResult, solve_admm, solve_rows
 

@@ -6,13 +6,13 @@ import numpy as np
 from sklearn.utils import check_array
 
 from kernmend._typing import Array
+from kernmend.detect.flags import flag_large, flag_share
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._linear import typical
 from kernmend.estimators._outlier_pursuit import pursuit_lam
 from kernmend.estimators._parameters import check_common
 from kernmend.estimators._validation import check_auto
 from kernmend.prox import NuclearTerm, RowTerm, row_lengths
-from kernmend.separation import flag_large, flag_share
 from kernmend.singular import compact_svd
 from kernmend.solvers import Block, solve_admm
 

@@ -29,6 +29,9 @@ def check_parameters(est: Any) -> None:
             check_positive(name, value)
     if isinstance(est.kernel, str) and est.kernel == "poly":
         Polynomial(est.degree, est.coef0)
+    alpha = est.alpha
+    if isinstance(alpha, bool) or not (isinstance(alpha, numbers.Real) and 0 < float(alpha) <= 1):
+        raise ValueError(f"alpha must be a number above 0 and at most 1, got {alpha!r}")
     check_choice("error", est.error, ERRORS)
     check_choice("repair", est.repair, ("flagged", "all"))
     check_choice("penalty", est.penalty, ("auto", "nuclear", "schatten"))

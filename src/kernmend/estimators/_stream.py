@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.estimators import _dask, _flagged, _large
+from kernmend.estimators import _dask, _large
 
 FRESH = 0.25  # of the landmarks: what one batch replaces at most, so that no batch alone says what is normal
 MUCH = 0.2  # by which the share of flagged rows must differ from what it was to choose everything anew
@@ -20,7 +19,7 @@ def follow(est: Any, X: Any, recalibrate: bool) -> None:
     if _dask.is_lazy(X):
         raise ValueError("partial_fit takes rows in memory: call it with X.compute() of one block after the other")
     most = _large.AUTO_LANDMARKS if isinstance(est.landmarks, str) else int(est.landmarks)
-    begun = "_rows" in vars(est) and est._rows.judge is not None
+    begun = "_rows" in vars(est) and est._rows.detector is not None
     X = est._validate(X, reset=not begun, **({} if begun else {"ensure_min_samples": 2}))
     seen = vars(est).get("n_samples_seen_", 0)
     _dask.forget(est)
@@ -39,14 +38,15 @@ def _take_in(est: Any, X: Array, most: int, recalibrate: bool, rng: np.random.Ge
     """Mend a batch, and change the landmarks."""
     rows = np.ascontiguousarray(est._units.enter(X), dtype=np.float64)
     L = _draw(est._rows.mender.L, most, rng)
-    A, z, wrong = _mend(est, rows)
-    if recalibrate or not np.isfinite(est.threshold_) or _differs(float(wrong.mean()), est._usual_share, len(X)):
+    recovered, found = _mend(est, X)
+    if recalibrate or _differs(float(found["outliers_"].mean()), est._usual_share, len(X)):
         est._learn(np.vstack([L, _draw(rows, most, rng)]))
         L = L[~est.outliers_[: len(L)]]
-        A, z, wrong = _mend(est, rows)
-    est.recovered_, est.outlier_scores_, est.outliers_ = est._units.leave(A, X).astype(X.dtype), z, wrong
-    if est.error_ == "entries":
-        est.entry_outliers_ = est._changed_entries(rows, A)
+        recovered, found = _mend(est, X)
+    est.recovered_ = recovered.astype(X.dtype)
+    for name, values in found.items():
+        setattr(est, name, values)
+    wrong = found["outliers_"]
     good = rows[~wrong & ~np.isnan(rows).any(axis=1)]
     fresh = _draw(good, max(1, int(FRESH * most)), rng)
     _settle(est, np.vstack([L, fresh])[-most:])
@@ -56,11 +56,11 @@ def _differs(share: float, usual: float, n: int) -> bool:
     return n >= FEW and abs(share - usual) > MUCH
 
 
-def _mend(est: Any, rows: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-    budget = {"max_iter": est.max_iter, "tol": est.tol}
-    parts = [est._rows.mend_and_score(rows[some], **budget) for some in _large.blocks(len(rows))]
-    A, z, wrong = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return A, z, wrong
+def _mend(est: Any, X: Array) -> tuple[Array, dict[str, Any]]:
+    """Return rows mended, a block at a time, and what was found of them."""
+    parts = [est._mend_rows(X[some]) for some in _large.blocks(len(X))]
+    found = {name: np.concatenate([part[1][name] for part in parts]) for name in parts[0][1]}
+    return np.concatenate([part[0] for part in parts]), found
 
 
 def _draw(rows: Array, most: int, rng: np.random.Generator) -> Array:
@@ -74,4 +74,4 @@ def _settle(est: Any, L: Array) -> None:
     if len(L) == len(old.mender.L) and (L == old.mender.L).all():
         return
     mender = est._mender(L, np.zeros(len(L), dtype=bool))
-    est._rows = _flagged.RowMender(mender, old.settings, old.judge.moved_to(mender))
+    est._rows = old.moved_to(mender)

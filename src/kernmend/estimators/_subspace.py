@@ -8,11 +8,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend import tuning
 from kernmend._typing import Array
+from kernmend.detect.detector import ALPHA, LOG10
+from kernmend.detect.flags import flag_share
+from kernmend.detect.rows import SURE
+from kernmend.detect.tails import TwoGroups
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._parameters import KERNELS, check_common
 from kernmend.estimators._validation import check_auto, check_choice
 from kernmend.kernels import RBF, Kernel, Linear, Polynomial
-from kernmend.separation import draw_line, flag_share
 
 
 class SubspaceRecovery(Recovery):
@@ -29,7 +32,7 @@ class SubspaceRecovery(Recovery):
         """Return minus the outlier score of each row: higher is more normal."""
         check_is_fitted(self)
         X = self._validate(X, reset=False).astype(np.float64, copy=False)
-        return -self._line.standardise(self._distances(X))
+        return -self._scores(self._distances(X))
 
     def decision_function(self, X: Any) -> Any:
         """Return how far below the threshold the outlier score of each row is: negative for outliers."""
@@ -48,12 +51,18 @@ class SubspaceRecovery(Recovery):
 
         No row with a distance (squared) up to `least` is flagged, unless a share is given.
         """
-        self._line = draw_line(distances)
-        self.outlier_scores_, self.separation_ = self._line.standardise(distances), self._line.gain
-        self.threshold_ = max(self._line.threshold, float(self._line.standardise(np.array([least]))[0]))
+        self._groups = TwoGroups.of(_log(distances))
+        self.outlier_scores_ = self._scores(distances)
+        chance = float(np.log10(distances.size / ALPHA))
+        line = float(self._groups.u(np.array([self._groups.threshold(SURE)]))[0]) / LOG10
+        self.threshold_ = max(min(line, chance), float(self._scores(np.array([least]))[0]))
         self.outliers_ = self.outlier_scores_ > self.threshold_
         if not isinstance(self.contamination, str):
             self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
+
+    def _scores(self, distances: Array) -> Array:
+        """Return -log10 of the chance of a good row being as far off."""
+        return self._groups.u(_log(distances)) / LOG10
 
     def _make_kernel(self, X: Array, width: float = 1.0) -> Kernel:
         if isinstance(self.kernel, Kernel):
@@ -94,3 +103,8 @@ class SubspaceRecovery(Recovery):
                 f"n_components must be 'auto', an integer >= 1 or a share of variance between 0 and 1, got {count!r}"
             )
         check_common(self)
+
+
+def _log(distances: Array) -> Array:
+    out: Array = np.log(np.maximum(distances, np.finfo(np.float64).tiny))
+    return out

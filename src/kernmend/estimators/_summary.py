@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from kernmend.separation import needed_gain
-
 FEW_ROWS = 50
 MANY_FLAGGED = 0.4
+MOST_LISTED = 5  # rows
+UNITS = {
+    "columns": "Columns were compared in units of their own.",
+    "rows": "Rows were compared in units of their own: each centred by its median and divided by its MAD.",
+}
 
 
 def one_line(est: Any) -> str:
@@ -36,45 +39,68 @@ def chosen(est: Any) -> str:
 def summary(est: Any) -> str:
     """Return the result in plain words: how many rows, how clear, how far to trust it, what was chosen."""
     n, flagged = est.outliers_.size, int(est.outliers_.sum())
-    lines = [f"{flagged} of {n} rows flagged, {100 * flagged / n:.1f} %{_separation(est)}."]
-    if flagged and _scored(est):
-        worst = np.argsort(-est.outlier_scores_)[: min(5, flagged)]
-        lines.append("Worst rows: " + ", ".join(f"{row} (z = {est.outlier_scores_[row]:.1f})" for row in worst) + ".")
-    if hasattr(est, "entry_outliers_"):
+    lines = [f"{flagged} of {n} rows flagged, {100 * flagged / n:.1f} %{_how(est)}."]
+    if by_chance(est):
+        lines += _unusual(est, flagged)
+    if hasattr(est, "entry_outliers_") and est.entry_outliers_.any():
         lines.append(f"{int(est.entry_outliers_.sum())} of {est.entry_outliers_.size} entries replaced.")
-    if getattr(est, "scale", None) is not None:
-        lines.append("Columns were compared in units of their own.")
+    if hasattr(est, "_units") and est._units.name in UNITS:
+        lines.append(UNITS[est._units.name])
     lines += _warnings(est, n, flagged)
     lines.append(f"Chosen: {chosen(est)}.")
     return "\n".join(lines)
 
 
-def _scored(est: Any) -> bool:
-    """Whether rows were scored before any was moved, so that a separation is known."""
-    return hasattr(est, "separation_") and getattr(est, "repair", "flagged") == "flagged"
+def by_chance(est: Any) -> bool:
+    """Whether scores are -log10 of a chance, as those of rows that were judged before any was moved are."""
+    inner = getattr(est, "best_estimator_", est)
+    return hasattr(inner, "alpha") and getattr(inner, "repair", "flagged") == "flagged"
 
 
-def _separation(est: Any) -> str:
-    if not _scored(est):
-        return ", by how far they moved"
-    needed = needed_gain(est.outliers_.size)
-    if est.separation_ >= 2 * needed:
-        return ", clear separation"
-    if est.separation_ >= needed:
-        return ", weak separation"
-    return ", no group of rows stands apart from the others"
+def one_in(score: float) -> str:
+    """Return a score in words.
+
+    >>> one_in(6.0), one_in(0.5), one_in(40.0)
+    ('one in 1,000,000', 'one in 3', 'one in 10^40')
+    """
+    return f"one in {max(round(10**score), 1):,}" if score < 12 else f"one in 10^{score:.0f}"
+
+
+def _how(est: Any) -> str:
+    if not by_chance(est):
+        return ", by how far they are off" if not hasattr(est, "repair") else ", by how far they moved"
+    contamination = getattr(getattr(est, "best_estimator_", est), "contamination", "auto")
+    if not isinstance(contamination, str):
+        return ", the share that was asked for"
+    return f": good rows are as far out in less than {one_in(est.threshold_)} cases"
+
+
+def _unusual(est: Any, flagged: int) -> list[str]:
+    """Return the most unusual rows in words: the flagged ones, then those that were not changed."""
+    scores = est.outlier_scores_
+
+    def listed(rows: Any) -> str:
+        return ", ".join(f"{row} ({one_in(float(scores[row]))})" for row in rows)
+
+    order = np.argsort(-scores, kind="stable")
+    worst = [row for row in order if est.outliers_[row]][:MOST_LISTED]
+    others = [row for row in order if not est.outliers_[row]][:MOST_LISTED]
+    suspects = int(est.suspects_.sum()) if hasattr(est, "suspects_") else 0
+    out = [f"Worst rows, and the chance of a good row being as far out: {listed(worst)}."] if flagged else []
+    if suspects:
+        known = [row for row in others if est.suspects_[row]]
+        out.append(f"{suspects} more rows are unusual and were not changed: {listed(known)}.")
+    elif not flagged:
+        out.append(f"The most unusual rows, which were not changed: {listed(others)}.")
+    return out
 
 
 def _warnings(est: Any, n: int, flagged: int) -> list[str]:
     out = []
-    if getattr(est, "at_rounding_", False):
-        out.append("Typical rows score all but the same: the order among them says nothing.")
     if n < FEW_ROWS:
         out.append(f"Caution: {n} rows are too few to tell a rare row from a wrong one.")
     if flagged > MANY_FLAGGED * n:
         out.append("Caution: over 40 % of the rows are flagged; what is normal here is in doubt.")
-    if flagged and _scored(est) and est.separation_ < needed_gain(n):
-        out.append("Caution: the flagged rows do not stand apart; they are the share that was asked for.")
     error = getattr(est, "calibration_error_", 0.0)
     if error > 0.5:
         out.append(

@@ -1,4 +1,4 @@
-"""Columns in units of their own: a temperature and a pressure side by side."""
+"""The units in which rows are compared: as they are, each column in its own, or each row in its own."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,35 +8,62 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend.estimators._validation import check_choice
 
+APART = 10.0  # times: spreads of columns that do not have the same unit
+MANY_COLUMNS = 16  # from here on columns may be an ordered series: pixels, channels
+ORDERED = 0.5  # difference of neighbouring columns, as a share of that of distant ones: less is a series in one unit
+ALIKE = 0.25  # spread of the columns that is left by rows in units of their own: less is curves of one shape
+SOME_ROWS = 300  # on which that is decided
+CHOICES = ("auto", "columns", "rows")
+
 
 @dataclass(frozen=True)
 class Units:
-    """What each column is divided by before rows are compared; None for nothing."""
+    """What rows are compared in. `sizes` divide the columns; `by_rows` centres and divides each row by its own."""
 
     sizes: Array | None = None
+    by_rows: bool = False
 
     @classmethod
-    def of(cls, scale: Any, X: Array) -> "Units":
-        """Return those asked for: None, "columns" for the spread of each, or numbers."""
+    def of(cls, scale: Any, X: Array, *, bounded: bool = False) -> "Units":
+        """Return those asked for: None, "auto", "columns", "rows", or what to divide each column by.
+
+        `bounded` says that mended values have bounds, which rows in units of their own do not know.
+        """
         if scale is None:
             return cls()
         if isinstance(scale, str):
-            check_choice("scale", scale, ("columns",))
-            return cls(spreads(X))
+            check_choice("scale", scale, CHOICES)
+            kind = _suited(X, bounded) if scale == "auto" else scale
+            if kind == "rows" and bounded:
+                raise ValueError("bounds are in the units of the columns: leave them out, or scale='rows'")
+            return cls(spreads(X) if kind == "columns" else None, kind == "rows")
         try:
             sizes = np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1:]).copy()
         except (TypeError, ValueError):
             sizes = np.zeros(1)
-        if not (np.isfinite(sizes).all() and (sizes > 0).all()):
-            raise ValueError(f"scale must be None, 'columns' or {X.shape[1]} numbers > 0, got {scale!r}")
+        if isinstance(scale, bool) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
+            raise ValueError(
+                f"scale must be None, 'auto', 'columns', 'rows' or {X.shape[1]} numbers > 0, got {scale!r}"
+            )
         return cls(sizes)
+
+    @property
+    def name(self) -> str:
+        """How rows are compared, in a word."""
+        return "rows" if self.by_rows else "common" if self.sizes is None else "columns"
 
     def enter(self, X: Array) -> Array:
         """Return the rows in these units."""
+        if self.by_rows:
+            middle, size = row_units(X)
+            return ((X - middle) / size).astype(X.dtype, copy=False)
         return X if self.sizes is None else (X / self.sizes).astype(X.dtype, copy=False)
 
     def leave(self, A: Array, X: Array) -> Array:
         """Return mended rows `A` in the units of `X`, from which they come; what did not change, bit for bit."""
+        if self.by_rows:
+            middle, size = row_units(X)
+            return np.where(self.enter(X) == A, X, A * size + middle).astype(X.dtype, copy=False)
         if self.sizes is None:
             return A
         return np.where(self.enter(X) == A, X, A * self.sizes).astype(X.dtype, copy=False)
@@ -50,6 +77,50 @@ class Units:
             return np.asarray(low, dtype=np.float64) / self.sizes, np.asarray(high, dtype=np.float64) / self.sizes
         except (TypeError, ValueError):
             return bounds  # refused where bounds are checked
+
+
+def _suited(X: Array, bounded: bool) -> str | None:
+    """Return "columns" where columns have units of their own, "rows" where rows are curves of one shape, else None.
+
+    Columns of a series (pixels, channels) share a unit, whatever their spreads are: neighbours differ little, or most
+    columns have the same lowest values.
+    """
+    some = X[np.linspace(0, len(X) - 1, min(len(X), SOME_ROWS)).astype(np.intp)].astype(np.float64)
+    if some.shape[1] >= MANY_COLUMNS and not np.isnan(some).any():
+        if _ordered(some):
+            return "rows" if not bounded and _one_shape(some) else None
+        lowest = np.quantile(some, 0.1, axis=0)
+        if np.unique(lowest, return_counts=True)[1].max() > some.shape[1] / 2:
+            return None
+    sizes = spreads(X.astype(np.float64, copy=False))
+    return "columns" if sizes.max() > APART * sizes.min() else None
+
+
+def _ordered(X: Array) -> bool:
+    d = X.shape[1]
+    near = np.abs(np.diff(X, axis=1)).mean(axis=1)
+    far = sum(np.abs(X - np.roll(X, d // part, axis=1)).mean(axis=1) for part in (2, 3)) / 2
+    return float(np.median(near)) < ORDERED * float(np.median(far))
+
+
+def _one_shape(X: Array) -> bool:
+    middle, size = row_units(X)
+    within = np.abs(X - middle)
+    if (np.median(within, axis=1) == 0).any():
+        return False
+    raw = float(np.median(spreads(X))) / (1.4826 * float(np.median(within)))
+    return float(np.median(spreads((X - middle) / size))) < ALIKE * raw
+
+
+def row_units(X: Array) -> tuple[Array, Array]:
+    """Return the median and 1.4826 MAD of each row, as columns; 1 where that is 0.
+
+    >>> [part.ravel().round(3).tolist() for part in row_units(np.array([[1.0, 2.0, 9.0], [5.0, 5.0, 5.0]]))]
+    [[2.0, 5.0], [1.483, 1.0]]
+    """
+    middle = np.nanmedian(X, axis=1, keepdims=True)
+    size = 1.4826 * np.nanmedian(np.abs(X - middle), axis=1, keepdims=True)
+    return middle, np.where(size > 0, size, 1.0)
 
 
 def spreads(X: Array) -> Array:

@@ -57,6 +57,23 @@ def check_count(name: str, value: object) -> int:
     raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
 
 
+def check_known(good: Any, wrong: Any, n_samples: int) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
+    """Return masks of known rows as bool arrays; ValueError where they do not fit the rows or each other."""
+    masks = []
+    for name, mask in (("good", good), ("wrong", wrong)):
+        values = None if mask is None else np.asarray(mask)
+        if values is not None and (values.dtype != bool or values.shape != (n_samples,)):
+            raise ValueError(
+                f"{name} must be {n_samples} bools, one for each row, got {values.dtype} of shape {values.shape}"
+            )
+        masks.append(values)
+    if masks[0] is not None and masks[1] is not None and (masks[0] & masks[1]).any():
+        raise ValueError(f"row {int(np.flatnonzero(masks[0] & masks[1])[0])} is both in good and in wrong")
+    if masks[1] is not None and n_samples - int(masks[1].sum()) < 2:
+        raise ValueError("wrong leaves fewer than 2 rows to learn from")
+    return masks[0], masks[1]
+
+
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless `value` is one of `choices`."""
     if not (isinstance(value, str) and value in choices):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import kernmend
-from kernmend.calibration import MANY_FEATURES
+from kernmend.calibration import LEAST_FEATURES
 from kernmend.kernels import Kernel
 
 CALIBRATED = (
@@ -41,15 +41,16 @@ RULES: dict[str, dict[str, str]] = {
         "sigma": "a share of the typical difference of two rows",
     },
 }
+CHANCES = ("KernelRecovery", "RecoverySearch", "KernelPCADenoiser", "RobustKernelPCA")
 MOVED_SHARE = "the length of the row's error, as a share of a typical row's length"
-ROBUST_Z = "robust z: 0 is typical, 1 the spread of the better half of the rows"
+CHANCE = "-log10 of the chance of a good row being as far out: 6 is one in a million"
 MEANINGS = {
     "OutlierPursuit": MOVED_SHARE,
     "RobustPCA": MOVED_SHARE,
     "LowRankRepresentation": MOVED_SHARE,
     "GraphRobustPCA": MOVED_SHARE,
-    "KernelPCADenoiser": f"the distance from the components, as a {ROBUST_Z}",
-    "RobustKernelPCA": f"how far the row was moved, as a {ROBUST_Z}",
+    "KernelPCADenoiser": f"the distance from the components, as {CHANCE}",
+    "RobustKernelPCA": f"how far the row was moved, as {CHANCE}",
 }
 
 
@@ -57,7 +58,7 @@ def score_meaning(est: Any) -> str:
     """Return what a score is, in words."""
     if getattr(est, "repair", "flagged") == "all":
         return "how far the row was moved in the kernel space, as a share of a row's length there"
-    return MEANINGS.get(_kind(est), f"how badly the row fits the others, as a {ROBUST_Z}")
+    return MEANINGS.get(_kind(est), f"how badly the row fits the others, as {CHANCE}")
 
 
 def parameter_facts(est: Any) -> list[dict[str, str]]:
@@ -98,8 +99,8 @@ def _reason(est: Any, name: str, given: Any) -> str:
         return "given, or the default" if isinstance(given, str) else "given"
     if not (_is_search(est) or getattr(est, "repair", "all") == "flagged"):
         return RULES.get(_kind(est), {}).get(name, "by rule")
-    if name == "error" and est.n_features_in_ < MANY_FEATURES:
-        return f"whole rows: below {MANY_FEATURES} columns too little of a row is left to find its wrong entries"
+    if name == "error" and est.n_features_in_ < LEAST_FEATURES:
+        return f"whole rows: below {LEAST_FEATURES} columns too little of a row is left to find its wrong entries"
     if not est.outliers_.any():
         return UNUSED
     return SEARCHED if _is_search(est) else CALIBRATED
@@ -109,10 +110,8 @@ def _threshold_reason(est: Any, given: dict[str, Any]) -> str:
     share = given.get("contamination", "auto")
     if not isinstance(share, str):
         return f"the share that was given: {100 * float(share):g} % of the rows"
-    if not np.isfinite(est.threshold_):
-        return "no group of rows stands apart from the others, so none is flagged"
-    if hasattr(est, "separation_") and getattr(est, "repair", "flagged") != "all":
-        return "the line between the two groups that the scores form"
+    if _kind(est) in CHANCES and getattr(est, "repair", "flagged") != "all":
+        return "from alpha, lower where the scores show a group of wrong rows: good rows are seldom as far out"
     if hasattr(est, "repair"):
         return "a row that moved by more than 1 % of a row's length counts as corrupted"
     return "far above the scores of the better half of the rows, and at least 1 % of a typical row"
