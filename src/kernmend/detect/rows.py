@@ -172,7 +172,8 @@ class RowDetector:
             scores[:] = log_score(choice.kind, *span.new(Y, span.project(Y), choice.eps), units)
         scores[every] = log_score(choice.kind, r, errors, units)
         least = LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
-        told = choice.injected if Y.shape[1] > 1 else None  # the entries of one column cannot be mixed
+        several = np.count_nonzero(np.ptp(Y, axis=0)) > 1  # the entries of one column cannot be mixed
+        told = choice.injected if several else None
         groups = TwoGroups.of(scores, told, least=least)
         if _is_group(Y[every], scores[every] > groups.threshold(SURE)):
             groups = TwoGroups.of(scores, least=least, only_one=True)

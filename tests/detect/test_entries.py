@@ -1,0 +1,159 @@
+"""Wrong entries: expectations against ridge regressions solved one by one, planted entries found, others left alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernmend.detect.detector import robust_sd
+from kernmend.detect.entries import CLIP, RIDGE, Conditional, EntryDetector
+
+seeds = st.integers(0, 2**32 - 1)
+shapes = st.sampled_from([(30, 4), (12, 6), (8, 8), (7, 15), (3, 5)])
+
+
+def correlated(seed, n, d, rank=3, noise=0.3):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, rank)) @ rng.standard_normal((rank, d)) + noise * rng.standard_normal((n, d))
+
+
+def in_robust_units(X):
+    return (X - np.median(X, axis=0)) / robust_sd(X)
+
+
+def with_holes(Z, seed, share=0.2):
+    """NaN in place of some entries; the first of each row stays."""
+    rng = np.random.default_rng(seed)
+    holes = rng.uniform(size=Z.shape) < share
+    holes[:, 0] = False
+    return np.where(holes, np.nan, Z)
+
+
+def standardised(Z):
+    """What the regressions are fitted to: clipped, mean and spread of what is seen, holes at the mean."""
+    clipped = np.clip(Z, -CLIP, CLIP)
+    mean = np.nanmean(clipped, axis=0)
+    centred = np.where(np.isnan(Z), 0.0, clipped - mean)
+    sd = np.sqrt(np.mean(centred**2, axis=0))
+    return centred / sd, mean, sd
+
+
+def brute(Z, row, left_out=None):
+    """E[each entry | the seen others of its row], by a ridge regression of its own, without one fitted row."""
+    n, d = Z.shape
+    V, mean, sd = standardised(Z)
+    V = V if left_out is None else np.delete(V, left_out, axis=0)
+    lam = RIDGE * (1 + 10 * d / n)
+    v = (row - mean) / sd
+    out = np.empty(d)
+    for j in range(d):
+        others = np.flatnonzero(~np.isnan(row) & (np.arange(d) != j))
+        A = V[:, others]
+        slopes = np.linalg.solve(A.T @ A / n + lam * np.eye(others.size), A.T @ V[:, j] / n)
+        out[j] = slopes @ v[others]
+    return out * sd + mean
+
+
+@given(seed=seeds, shape=shapes, holes=st.booleans())
+def test_expectations_of_fitted_rows_are_those_without_the_row(seed, shape, holes):
+    Z = correlated(seed, *shape)
+    Z = with_holes(Z, seed) if holes and len(Z) > 3 else Z
+    got = Conditional.of(Z).predict(Z, np.arange(len(Z)))
+    expected = [brute(Z, row, i) for i, row in enumerate(Z)]
+    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-8)
+
+
+@given(seed=seeds, shape=shapes, holes=st.booleans())
+def test_expectations_of_new_rows(seed, shape, holes):
+    Z, new = np.split(correlated(seed, shape[0] + 5, shape[1]), [shape[0]])
+    new = with_holes(new, seed) if holes else new
+    np.testing.assert_allclose(Conditional.of(Z).predict(new), [brute(Z, row) for row in new], rtol=1e-6, atol=1e-8)
+
+
+def test_some_of_the_fitted_rows_in_any_order():
+    Z = with_holes(correlated(0, 20, 5), 0)
+    others, some = Conditional.of(Z), np.array([7, 2, 15])
+    np.testing.assert_allclose(others.predict(Z[some], some), others.predict(Z, np.arange(20))[some], rtol=1e-12)
+
+
+@given(seed=seeds)
+def test_woodbury_is_the_inverse(seed):
+    Z = correlated(seed, 6, 9)
+    V = standardised(Z)[0]
+    lam = RIDGE * (1 + 10 * 9 / 6)
+    np.testing.assert_allclose(Conditional.of(Z).O, np.linalg.inv(V.T @ V / 6 + lam * np.eye(9)), rtol=1e-8, atol=1e-9)
+
+
+def test_constant_columns_and_columns_without_entries_expect_their_middle():
+    Z = correlated(0, 20, 4)
+    Z[:, 1] = 0.0
+    Z[:, 2] = np.nan
+    got = Conditional.of(Z).predict(Z, np.arange(20))
+    np.testing.assert_allclose(got[:, [1, 2]], 0.0, atol=1e-12)
+    assert np.isfinite(got).all()
+
+
+# --- the detector -----------------------------------------------------------------------------------------------------
+
+
+def line(n, d):
+    return float(np.log(3 * n * d / 0.05))
+
+
+def fitted(Z):
+    return EntryDetector.fit(Z, np.zeros(Z.shape[1], dtype=bool), line(*Z.shape))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_entry_wrong_only_given_its_row_is_found_and_mended(seed):
+    X = correlated(seed, 300, 20, rank=2, noise=0.1)
+    Z, noise = in_robust_units(X), 0.1 / robust_sd(X)
+    clean, at = Z.copy(), (np.arange(10), np.arange(10))
+    Z[at] -= 15.0 * noise[:10] * np.sign(Z[at])  # towards the middle: far given the row, not in the column
+    detector = fitted(Z)
+    u, wrong, filled = detector.find(Z, np.arange(300))
+    assert (detector.marginal.u(Z)[at] < detector.line).all()
+    assert wrong[at].all()
+    np.testing.assert_array_equal(u[:10].argmax(axis=1), np.arange(10))
+    assert not wrong[10:].any()
+    assert (u[at] > detector.line).all()
+    np.testing.assert_array_equal(filled[~wrong], Z[~wrong])
+    assert (np.abs(filled[at] - clean[at]) < 5.0 * noise[:10]).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_wrong_entries_of_a_row_do_not_hide_each_other(seed):
+    X = correlated(seed, 300, 20, rank=2, noise=0.1)
+    X[0, [2, 7]] += (1.5, -6.0)
+    _, wrong, _ = fitted(in_robust_units(X)).find(in_robust_units(X), np.arange(300))
+    assert set(np.flatnonzero(wrong[0])) == {2, 7}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clean_entries_are_left_alone(seed):
+    Z = in_robust_units(correlated(seed, 300, 8))
+    u, wrong, filled = fitted(Z).find(Z, np.arange(300))
+    assert wrong.sum() == 0
+    np.testing.assert_array_equal(filled, Z)
+    assert np.isfinite(u).all()
+    assert (u >= 0).all()
+
+
+def test_what_is_filled_in_lies_among_the_entries_of_the_column():
+    Z = in_robust_units(correlated(1, 100, 6))
+    detector, new = fitted(Z), np.full((4, 6), 1e6)
+    new[0, 0] = 0.0
+    _, wrong, filled = detector.find(new)
+    assert wrong.sum() == 23
+    assert (filled <= Z.max(axis=0)).all()
+    assert (filled >= Z.min(axis=0)).all()
+
+
+def test_columns_of_equal_entries_have_no_conditional_tail():
+    Z = correlated(2, 200, 5, noise=0.05)
+    Z[:, 4] = 0.0
+    Z[:3, 4] = 1.0
+    equal = np.arange(5) == 4
+    u, wrong, _ = EntryDetector.fit(Z, equal, line(200, 5)).find(Z, np.arange(200))
+    assert not wrong[:, 4].any()
+    np.testing.assert_array_equal(u[3:, 4], 0.0)
