@@ -29,6 +29,7 @@ MANY_COLUMNS = 16  # for scores of errors, which end where the data does ("new r
 STRANGERS = 0.5  # median r above which most rows are strangers to all others: such a kernel is too narrow
 INJECTED = 300  # rows; the standard error of their mean rank is 0.01
 MOST = 0.8  # share of the rows that they are to exceed: the others may be wrong themselves
+TELLS = 0.55  # mean of those ranks: 0.48 is chance, its standard error 0.016; below, no group can be told by a score
 BETTER = 2.0  # standard errors by which another score must find them better than "span", which has no blind spot
 SURE, LIKELY = 0.9, 0.5  # probability of being wrong: of flagged rows, of suspects
 LEAST_SPREAD = 0.8  # of sqrt(2 / d), the spread of log squared lengths of random rows: less is that of a regular grid
@@ -172,9 +173,7 @@ class RowDetector:
             scores[:] = log_score(choice.kind, *span.new(Y, span.project(Y), choice.eps), units)
         scores[every] = log_score(choice.kind, r, errors, units)
         least = LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
-        several = np.count_nonzero(np.ptp(Y, axis=0)) > 1  # the entries of one column cannot be mixed
-        told = choice.injected if several else None
-        groups = TwoGroups.of(scores, told, least=least)
+        groups = TwoGroups.of(scores, choice.injected, least=least, only_one=choice.power < TELLS)
         if _is_group(Y[every], scores[every] > groups.threshold(SURE)):
             groups = TwoGroups.of(scores, least=least, only_one=True)
         u = groups.u(scores)

@@ -125,7 +125,8 @@ class LogGamma:
         a = np.maximum(k * np.exp(np.clip(self.q * w, -700.0, LOG_LIMIT)), 1e-300)
         chance = gammaincc(k, a) if self.q > 0 else gammainc(k, a)
         asymptote = (k - 1.0) * np.log(a) - a - gammaln(k) if self.q > 0 else k * np.log(a) - gammaln(k + 1.0) - a
-        return np.where(chance > 1e-280, -np.log(np.maximum(chance, 1e-300)), -asymptote)
+        out: Array = np.where(chance > 1e-280, -np.log(np.maximum(chance, 1e-300)), -asymptote)
+        return out
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ class RowMender:
         return np.vstack([self._fill_one(row) if np.isnan(row).any() else row for row in X])
 
     def _fill_one(self, row: Array) -> Array:
-        return fill_missing(np.vstack([self.mender.L, row]))[-1]
+        filled: Array = fill_missing(np.vstack([self.mender.L, row]))[-1]
+        return filled
 
     def judge(self, X: Array) -> Found:
         """Return what is found of rows without missing entries; where every row may move, all are wrong."""
