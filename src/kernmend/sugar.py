@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from kernmend import estimators
 from kernmend._methods import METHODS
 from kernmend._typing import Array
+from kernmend.estimators._summary import by_chance
 from kernmend.estimators._validation import check_infinite
 from kernmend.io import Dataset, read
 from kernmend.tables import Table, as_table, changed, settle
+
+KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class Mended:
         The rows that count as corrupted.
     scores : ndarray of shape (n_samples,)
         How wrong each row looks; higher is worse.
+    suspects : ndarray of bool, shape (n_samples,)
+        The rows that are unusual and were not changed.
     estimator : Recovery
         The fitted estimator, with everything else: `save`, `transform` for new rows, `report_data`.
     """
@@ -36,6 +41,7 @@ class Mended:
     data: Any
     flags: NDArray[np.bool_]
     scores: Array
+    suspects: NDArray[np.bool_]
     estimator: Any
     _source: Any = field(repr=False)
     _settled: Array = field(repr=False)
@@ -74,6 +80,7 @@ def mend(
     columns: Sequence[str] | None = None,
     image_shape: tuple[int, ...] | None = None,
     missing: Sequence[str] = (),
+    good: Any = None,
     **params: Any,
 ) -> Mended:
     """Find what is wrong in a data set and mend it.
@@ -93,13 +100,16 @@ def mend(
         If the rows are flattened images: the report shows them as pictures.
     missing : sequence of str, optional
         Texts of a file that mean a missing value, besides empty cells and the usual ones.
+    good : array-like, DataFrame or path, optional
+        More rows of the same columns, known to be good: `X` is held against them. For "kernel" and "search"; what comes
+        back is about `X` alone.
     **params
         Parameters of the estimator, such as `contamination=0.1` or `error="entries"`.
 
     Returns
     -------
     Mended
-        With `data` of the type of `X`, `flags`, `scores`, `estimator`, `summary()`, `report(path)`.
+        With `data` of the type of `X`, `flags`, `scores`, `suspects`, `estimator`, `summary()`, `report(path)`.
 
     Examples
     --------
@@ -114,12 +124,43 @@ def mend(
     >>> bool(abs(np.linalg.norm(mended.data, axis=1) - 1).max() < 0.05)
     True
     """
-    source: Any
+    options: dict[str, Any] = {"columns": columns, "image_shape": image_shape, "missing": missing}
+    source = _as_source(X, **options)
+    estimator = make_estimator(method, params, source.bounds)
+    return fit(estimator, source, None if good is None else good_rows(good, source, method, **options))
+
+
+def _as_source(X: Any, *, columns: Any, image_shape: Any, missing: Sequence[str]) -> Table | Dataset:
     if isinstance(X, (str, os.PathLike)):
-        source = read(Path(X), columns=columns, image_shape=image_shape, missing=missing)
+        return read(Path(X), columns=columns, image_shape=image_shape, missing=missing)
+    return as_table(X, columns, image_shape)
+
+
+def good_rows(good: Any, source: Table | Dataset, method: str, **options: Any) -> Array:
+    """Return rows known to be good with the columns of `source`, by name where both have names, else ValueError.
+
+    `good` is an array, a DataFrame or a path; `options` are those with which `source` was read.
+    """
+    name = str(good) if isinstance(good, (str, os.PathLike)) else "good"
+    if method not in KNOW_GOOD_ROWS:
+        raise ValueError(f"good rows are for the methods {' and '.join(KNOW_GOOD_ROWS)}, not for {method}")
+    rows = _as_source(good, **options)
+    if rows.columns is not None and source.columns is not None and rows.columns != source.columns:
+        unknown = [column for column in source.columns if column not in rows.columns + rows.passed]
+        if unknown:
+            raise ValueError(f"{name} has no column {unknown[0]!r}, which the data have")
+        rows = _as_source(good, **options | {"columns": source.columns})  # the others are not looked at
+        places = [(rows.columns or ()).index(column) for column in source.columns]
+        X = rows.X[:, np.array(places)]
     else:
-        source = as_table(X, columns, image_shape)
-    return fit(make_estimator(method, params, source.bounds), source)
+        X = rows.X
+    if np.ndim(X) != 2 or not len(X) or X.shape[1] != source.X.shape[1]:
+        raise ValueError(f"{name} must be rows of {source.X.shape[1]} numbers, as the data are, got {np.shape(X)}")
+    try:
+        check_infinite(X, source.columns)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    return X.astype(source.X.dtype, copy=False)
 
 
 def make_estimator(method: str, params: dict[str, Any], bounds: Any = None) -> Any:
@@ -154,24 +195,43 @@ def check_source(source: Table | Dataset) -> None:
         check_infinite(source.X, source.columns)
 
 
-def fit(estimator: Any, source: Table | Dataset) -> Mended:
-    """Fit the estimator to what was read, and return the result in its shape."""
+def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> Mended:
+    """Fit the estimator to what was read, with rows known to be good below it, and return the result in its shape."""
     check_source(source)
-    estimator.fit(source.X)
+    if good is None:
+        estimator.fit(source.X)
+    else:
+        share = getattr(estimator, "estimator", estimator).contamination
+        if not isinstance(share, str) and share > 0:
+            raise ValueError(f"contamination={share} is a share of all rows: leave it out where good rows are given")
+        n = len(source.X)
+        estimator.fit(np.vstack([source.X, good]), good=np.arange(n + len(good)) >= n)
+        estimator._keep_first(n)
     if source.columns is not None:  # so that a saved model knows them; without pandas
         estimator.feature_names_in_ = np.array(source.columns, dtype=object)
     settled = settle(estimator.recovered_, source)
     data = source.restore(settled) if isinstance(source, Table) else settled
-    return Mended(data, estimator.outliers_, estimator.outlier_scores_, estimator, source, settled)
+    found = estimator.outliers_, estimator.outlier_scores_, _suspects(estimator)
+    return Mended(data, *found, estimator, source, settled)
+
+
+def _suspects(estimator: Any) -> NDArray[np.bool_]:
+    """Return which rows are unusual and not flagged; none where the method does not say."""
+    out: NDArray[np.bool_] = getattr(estimator, "suspects_", np.zeros(len(estimator.outliers_), dtype=bool))
+    return out
 
 
 class Scored(NamedTuple):
-    """How wrong each row looks, which are flagged, the threshold, and which are unusual but not flagged."""
+    """How wrong each row looks, which are flagged, the threshold, and which are unusual but not flagged.
+
+    `by_chance` says whether scores are -log10 of the chance of a good row being as far out.
+    """
 
     scores: Array
     flags: NDArray[np.bool_]
     threshold: float
     suspects: NDArray[np.bool_]
+    by_chance: bool = True
 
 
 def score(estimator: Any, X: Array) -> Scored:
@@ -180,6 +240,5 @@ def score(estimator: Any, X: Array) -> Scored:
     if isinstance(inner, estimators.KernelRecovery) and inner.repair == "flagged":
         return Scored(*inner._look(X))
     estimator.fit(X)
-    nothing = np.zeros(len(estimator.outliers_), dtype=bool)
-    suspects = getattr(estimator, "suspects_", nothing)
-    return Scored(estimator.outlier_scores_, estimator.outliers_, estimator.threshold_, suspects)
+    found = estimator.outlier_scores_, estimator.outliers_, estimator.threshold_, _suspects(estimator)
+    return Scored(*found, by_chance=by_chance(estimator))

@@ -151,6 +151,18 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         changed = [block.start + np.flatnonzero((X[block] != self.recovered_[block]).any(axis=1)) for block in blocks]
         self._changed_rows = np.concatenate(changed)
         self._originals = X[self._changed_rows]
+        self._n_reference = 0
+
+    def _keep_first(self, n: int) -> None:
+        """Forget what was found of the rows after the first n: good ones, only there to learn from."""
+        self._n_reference = len(self.recovered_) - n
+        est: Any
+        for est in (self, getattr(self, "best_estimator_", self)):
+            for name in _dask.OF_ROWS.keys() & vars(est).keys():
+                setattr(est, name, getattr(est, name)[:n].copy())
+            est._usual_share = float(est.outliers_.mean())
+        inside = self._changed_rows < n
+        self._changed_rows, self._originals = self._changed_rows[inside], self._originals[inside]
 
     def _tell(self, X: Array) -> None:
         """Remember what was changed; log the result in one line; warn where the solver did not finish."""

@@ -14,7 +14,7 @@ from kernmend.calibration import CUTOFFS, FORCES, REFITS, Calibration, Cost, Evi
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._kernel_recovery import KernelRecovery
 from kernmend.estimators._parameters import check_parameters
-from kernmend.estimators._validation import check_count
+from kernmend.estimators._validation import check_count, check_known
 from kernmend.kernels import RBF, Kernel
 from kernmend.mending import Mender, Settings
 from kernmend.spectral import rho_from_cutoff
@@ -56,7 +56,7 @@ class RecoverySearch(Recovery):
     cv_results_ : dict
         As in scikit-learn's searches: "params", "mean_test_score", "std_test_score", "rank_test_score". The first is
         the choice that the estimator makes by itself.
-    recovered_, outlier_scores_, outliers_, threshold_, objective_, n_iter_, stop_reason_, rank_
+    recovered_, outlier_scores_, outliers_, threshold_, suspects_, objective_, n_iter_, stop_reason_, rank_
         As in `KernelRecovery`.
 
     Examples
@@ -87,7 +87,7 @@ class RecoverySearch(Recovery):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> "RecoverySearch":
+    def fit(self, X: Any, y: Any = None, *, good: Any = None, wrong: Any = None) -> "RecoverySearch":
         """Find the rows that are wrong, search for the best parameters, and mend.
 
         Parameters
@@ -95,6 +95,8 @@ class RecoverySearch(Recovery):
         X : array-like of shape (n_samples, n_features)
             The corrupted data; NaN means missing, inf is an error.
         y : ignored
+        good, wrong : array-like of bool, shape (n_samples,), optional
+            Rows that you know, as in `KernelRecovery.fit`.
         """
         for name in ("n_iter", "n_splits"):
             check_count(name, getattr(self, name))
@@ -106,7 +108,8 @@ class RecoverySearch(Recovery):
         self.cv_results_: dict[str, Any] = {}
         self.best_params_: dict[str, Any] = {}
         self.best_score_ = 0.0
-        best._fit_flagged(best._validate(X, reset=True), choose=self._choose)
+        known = check_known(good, wrong, len(given))
+        best._fit_flagged(best._validate(X, reset=True), *known, choose=self._choose)
         self.best_estimator_ = best
         for name, value in vars(best).items():
             if name.endswith("_"):

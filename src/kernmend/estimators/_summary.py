@@ -46,7 +46,10 @@ def summary(est: Any) -> str:
         lines.append(f"{int(est.entry_outliers_.sum())} of {est.entry_outliers_.size} entries replaced.")
     if hasattr(est, "_units") and est._units.name in UNITS:
         lines.append(UNITS[est._units.name])
-    lines += _warnings(est, n, flagged)
+    known = getattr(est, "_n_reference", 0)
+    if known:
+        lines.append(f"{known} more rows, known to be good, were learned from.")
+    lines += _warnings(est, n + known, flagged / n)
     lines.append(f"Chosen: {chosen(est)}.")
     return "\n".join(lines)
 
@@ -54,7 +57,7 @@ def summary(est: Any) -> str:
 def by_chance(est: Any) -> bool:
     """Whether scores are -log10 of a chance, as those of rows that were judged before any was moved are."""
     inner = getattr(est, "best_estimator_", est)
-    return hasattr(inner, "alpha") and getattr(inner, "repair", "flagged") == "flagged"
+    return hasattr(inner, "_groups") or getattr(inner, "repair", "all") == "flagged"
 
 
 def one_in(score: float) -> str:
@@ -95,11 +98,11 @@ def _unusual(est: Any, flagged: int) -> list[str]:
     return out
 
 
-def _warnings(est: Any, n: int, flagged: int) -> list[str]:
+def _warnings(est: Any, n: int, share: float) -> list[str]:
     out = []
     if n < FEW_ROWS:
         out.append(f"Caution: {n} rows are too few to tell a rare row from a wrong one.")
-    if flagged > MANY_FLAGGED * n:
+    if share > MANY_FLAGGED:
         out.append("Caution: over 40 % of the rows are flagged; what is normal here is in doubt.")
     error = getattr(est, "calibration_error_", 0.0)
     if error > 0.5:
