@@ -45,8 +45,8 @@ def _number(ctx: Any, param: Any, value: str | None, most: float = math.inf) -> 
 
 
 def _share(ctx: Any, param: Any, value: str | None) -> float | str | None:
-    """Return a share of the rows, or "auto"."""
-    return _number(ctx, param, value, most=0.5)
+    """Return a share of the rows, which may be 0, or "auto"."""
+    return 0.0 if value in ("0", "0.0") else _number(ctx, param, value, most=0.5)
 
 
 def _bounds(ctx: Any, param: Any, value: str | None) -> tuple[float, float] | str | None:
@@ -105,7 +105,9 @@ _of_method = _together(
     click.option("--method", type=click.Choice(list(METHODS)), default="kernel", show_default=True, metavar="NAME",
                  help=f"One of {', '.join(METHODS)}."),
     click.option("--contamination", callback=_share, metavar="SHARE",
-                 help="Share of the rows to flag, such as 0.1.  [default: those that stand apart]"),
+                 help="Share of the rows to flag, such as 0.1; 0 only fills in.  [default: by --alpha]"),
+    click.option("--alpha", type=float, metavar="NUMBER",
+                 help="Good rows that may be flagged in clean data, on average.  [default: 0.05]"),
     click.option("--error", type=click.Choice(["auto", "rows", "entries", "kernel", "noise"]), metavar="WHAT",
                  help="What is wrong: rows, entries, kernel or noise.  [default: auto]"),
     click.option("--kernel", type=click.Choice(["rbf", "poly", "linear"]), help="Of the kernel methods."),
@@ -148,12 +150,13 @@ _of_cluster = _together(
 @click.option("-o", "--output", type=ANY, help="The mended data.  [default: beside INPUT, as NAME.mended.csv]")
 @click.option("--report", type=FILE, help="An HTML page that shows what was found and done.")
 @click.option("--save-model", type=FILE, help="The model, for kernmend apply.")
+@click.option("--good", type=ANY, metavar="FILE", help="Rows known to be good, of the same columns, to learn from.")
 @_of_data
 @_of_method
 @_of_cluster
 @_of_run
 def mend(
-    source: Path, workers: int | None, memory: str | None, cluster: str | None, report: Path | None, **options: Any
+    source: Path, workers: int | None, memory: str | None, cluster: str | None, good: Path | None, **options: Any
 ) -> None:
     """Find what is wrong in INPUT, mend it, write it in the same format."""
     if workers is not None and cluster is not None:
@@ -163,18 +166,23 @@ def mend(
     if workers is None and cluster is None:
         from kernmend.cli_work import run_mend
 
-        run_mend(source, report=report, **options)
+        run_mend(source, good=good, **options)
     else:
+        if good is not None:
+            raise click.UsageError("--good is for data in memory: leave out --workers and --cluster")
         from kernmend.cli_cluster import run_mend_by_blocks
 
         where = {"workers": workers, "memory": memory, "cluster": cluster}
-        run_mend_by_blocks(source, where, report=report, **options)
+        run_mend_by_blocks(source, where, **options)
 
 
 @click.command(epilog=CODES, short_help="Score the rows of a file, show the worst.")
 @click.argument("source", metavar="INPUT", type=ANY)
 @click.option(
-    "--rows", type=click.IntRange(min=0), metavar="N", default=10, show_default=True, help="Rows to show, worst first."
+    "--rows",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Rows to show, of the flagged and of the unusual ones N each.  [default: 10; 5 if none is flagged]",
 )
 @click.option("--scores", type=FILE, help="A csv file of the score of every row.")
 @_of_data

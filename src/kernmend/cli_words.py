@@ -13,9 +13,11 @@ from rich.text import Text
 
 from kernmend._typing import Array
 from kernmend.cli_mend import plain
+from kernmend.estimators._summary import one_in
 from kernmend.io import Dataset
 
 WIDTH = 80
+MANY_ROWS, FEW_ROWS = 10, 5  # that `inspect` shows, where some are flagged, and where none is
 CHOSEN = ("error", "gamma", "lam", "rho", "C", "sigma", "rank")
 
 
@@ -23,7 +25,6 @@ def facts(
     command: str, data: Dataset, flags: NDArray[np.bool_], scores: Array, estimator: Any = None
 ) -> dict[str, Any]:
     """Return what every command knows of its input and of the rows, and what an estimator chose."""
-    worst_first = np.argsort(-scores, kind="stable")
     out: dict[str, Any] = {
         "command": command,
         "input": str(data.source),
@@ -33,12 +34,19 @@ def facts(
         "passed": list(data.passed),
         "missing": int(np.isnan(data.X).sum()),
         "flagged": int(flags.sum()),
-        "flagged_rows": worst_first[flags[worst_first]].tolist(),
+        "flagged_rows": ranked(scores, flags),
     }
     if estimator is not None:
         out["kernel"] = str(estimator.kernel_) if hasattr(estimator, "kernel_") else None
         out |= {name: _number(getattr(estimator, f"{name}_", None)) for name in CHOSEN}
         out |= {"stop_reason": estimator.stop_reason_, "iterations": int(estimator.n_iter_)}
+    return out
+
+
+def ranked(scores: Array, among: NDArray[np.bool_]) -> list[int]:
+    """Return the numbers of some rows, the worst first."""
+    worst_first = np.argsort(-scores, kind="stable")
+    out: list[int] = worst_first[among[worst_first]].tolist()
     return out
 
 
@@ -65,35 +73,49 @@ def of_apply(facts: dict[str, Any], data: Dataset) -> None:
     click.echo(f"Mended data: {plain(facts['output'])}")
 
 
-def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int) -> None:
-    """Show the worst rows."""
+def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int | None, *, asked: bool) -> None:
+    """Show the flagged rows, then those that are unusual; where there are few, the next ones too.
+
+    `asked` says that the share of the flagged ones was told.
+    """
     _say_input(facts, data)
-    share = 100 * facts["flagged"] / facts["rows"]
-    line = "" if facts["threshold"] is None else f": those that score above {facts['threshold']:.4g}"
-    say(f"{facts['flagged']} of {facts['rows']} rows flagged, {share:.1f} %{line}.")
-    count = min(rows, facts["rows"])
+    flagged, suspects, line = facts["flagged_rows"], facts["suspects"], facts["threshold"]
+    how = "" if line is None else f": those that score above {line:.4g}"
+    if asked:
+        how = ", the share that was asked for"
+    elif found.by_chance and line is not None:
+        how = f": good rows are as far out in less than {one_in(line)} cases"
+    say(f"{len(flagged)} of {facts['rows']} rows flagged, {100 * len(flagged) / facts['rows']:.1f} %{how}.")
+    if suspects:
+        say(f"{_count(len(suspects), 'more row')} {'is' if len(suspects) == 1 else 'are'} unusual, not flagged.")
+    count = (MANY_ROWS if flagged else FEW_ROWS) if rows is None else rows
     if count:
-        say("The highest scores, rows counted from 0:")
-        console().print(_worst(data, found, count))
+        meaning = ", and how often good rows are as far out" if found.by_chance else ""
+        say(f"The most unusual rows (from 0){meaning}:")
+        others = ranked(found.scores, ~(found.flags | found.suspects))
+        shown = [flagged[:count], suspects[:count]]
+        console().print(_worst(data, found, [*shown, others[: max(count - sum(map(len, shown)), 0)]]))
     if "scores" in facts:
         click.echo(f"Scores: {plain(facts['scores'])}")
 
 
-def _worst(data: Dataset, found: Any, count: int) -> Table:
+def _worst(data: Dataset, found: Any, groups: list[list[int]]) -> Table:
     pictures = data.image_shape is not None
     table = Table(expand=not pictures)
     table.add_column("row", justify="right", no_wrap=True)
     if data.row_labels is not None:
         table.add_column("label", max_width=24, no_wrap=True, overflow="ellipsis")
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("flagged", no_wrap=True)
+    table.add_column("chance" if found.by_chance else "score", justify="right", no_wrap=True)
+    table.add_column("found", no_wrap=True)
     if not pictures:
         table.add_column("values", ratio=1, no_wrap=True, overflow="ellipsis")  # what the others leave
-    for row in np.argsort(-found.scores, kind="stable")[:count]:
-        label = [] if data.row_labels is None else [Text(plain(data.row_labels[row]))]
-        values = [] if pictures else [Text(_values(data, row))]
-        flag = "yes" if found.flags[row] else ""
-        table.add_row(str(row), *label, f"{found.scores[row]:.2f}", flag, *values)
+    for word, rows in zip(("flagged", "unusual", ""), groups, strict=True):
+        for row in rows:
+            label = [] if data.row_labels is None else [Text(plain(data.row_labels[row]))]
+            values = [] if pictures else [Text(_values(data, row))]
+            score = float(found.scores[row])
+            table.add_row(str(row), *label, one_in(score) if found.by_chance else f"{score:.2f}", word, *values)
+        table.add_section()
     return table
 
 

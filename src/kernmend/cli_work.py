@@ -34,7 +34,14 @@ class Refused(click.ClickException):
 
 
 def run_mend(
-    source: Path, *, output: Path | None, report: Path | None, save_model: Path | None, method: str, **options: Any
+    source: Path,
+    *,
+    output: Path | None,
+    report: Path | None,
+    save_model: Path | None,
+    good: Path | None,
+    method: str,
+    **options: Any,
 ) -> None:
     """Read, mend, write; after Ctrl-C what there is, if an output was named."""
     with session(options) as started:
@@ -42,13 +49,17 @@ def run_mend(
         check_free([target, report, save_model], options["force"])
         data = _read(source, options)
         estimator = make_estimator(method, data, options)
+        reference = None if good is None else _read_good(good, data, method, options)
         with failing(estimator):
-            mended = sugar.fit(estimator, data)
+            mended = sugar.fit(estimator, data, reference)
         interrupted = was_interrupted(estimator)
         if interrupted and output is None:
             raise KeyboardInterrupt
         facts = cli_words.facts("mend", data, mended.flags, mended.scores, estimator) | {"method": method}
         facts |= cli_words.changes(mended.changed, data.X) | {"interrupted": interrupted}
+        facts["suspects"] = cli_words.ranked(mended.scores, mended.suspects)
+        if reference is not None:
+            facts |= {"good": str(good), "good_rows": len(reference)}
         with writing():
             facts["output"] = str(mended.write(target, force=options["force"]))
             if report is not None:
@@ -62,7 +73,7 @@ def run_mend(
             raise click.exceptions.Exit(130)
 
 
-def run_inspect(source: Path, *, rows: int, scores: Path | None, method: str, **options: Any) -> None:
+def run_inspect(source: Path, *, rows: int | None, scores: Path | None, method: str, **options: Any) -> None:
     """Read and score; write the scores if asked."""
     with session(options) as started:
         check_free([scores], options["force"])
@@ -74,12 +85,14 @@ def run_inspect(source: Path, *, rows: int, scores: Path | None, method: str, **
             raise KeyboardInterrupt
         facts = cli_words.facts("inspect", data, found.flags, found.scores) | {"method": method}
         facts["threshold"] = found.threshold if np.isfinite(found.threshold) else None
+        facts["suspects"] = cli_words.ranked(found.scores, found.suspects)
         if scores is not None:
             with writing():
                 _write_scores(scores, data, found)
             facts["scores"] = str(scores)
         facts["seconds"] = round(time.perf_counter() - started, 3)
-        tell(options, facts, lambda: cli_words.of_inspect(facts, data, found, rows))
+        asked = isinstance(options["contamination"], float)
+        tell(options, facts, lambda: cli_words.of_inspect(facts, data, found, rows, asked=asked))
 
 
 def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, follow: bool, **options: Any) -> None:
@@ -118,14 +131,24 @@ def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
 
 
 def _read(source: Path, options: dict[str, Any]) -> Dataset:
-    chosen = {name: options[name] for name in ("columns", "image_shape", "missing")}
     with reading():
-        data = read(source, **chosen)
+        data = read(source, **_of_reading(options))
     try:
         sugar.check_source(data)
     except ValueError as error:
         raise Refused(f"{source}: {error}") from error
     return data
+
+
+def _of_reading(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in ("columns", "image_shape", "missing")}
+
+
+def _read_good(good: Path, data: Dataset, method: str, options: dict[str, Any]) -> Array:
+    try:
+        return sugar.good_rows(good, data, method, **_of_reading(options))
+    except ValueError as error:  # a FileError too
+        raise Refused(str(error)) from error
 
 
 @contextmanager
@@ -149,6 +172,10 @@ def make_estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
     try:
         if options["scale"] != "auto" and method in ("kernel", "search"):
             params["scale"] = None if options["scale"] == "none" else options["scale"]
+        if options["alpha"] is not None:
+            if method not in ("kernel", "search"):  # kernel-pca has another alpha
+                raise ValueError(f"--alpha is for the methods kernel and search, not for {method}")
+            params["alpha"] = options["alpha"]
         return sugar.make_estimator(method, params, data.bounds)
     except ValueError as error:
         raise Refused(str(error)) from error
@@ -260,9 +287,10 @@ def _write_scores(path: Path, data: Dataset, found: sugar.Scored) -> None:
     labels = data.row_labels
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
-        out.writerow(["row", *(["label"] if labels else []), "score", "flagged"])
-        for row, (value, flag) in enumerate(zip(found.scores.tolist(), found.flags.tolist(), strict=True)):
-            out.writerow([row, *([labels[row]] if labels else []), repr(value), int(flag)])
+        out.writerow(["row", *(["label"] if labels else []), "score", "flagged", "suspect"])
+        for row, value in enumerate(found.scores.tolist()):
+            label = [labels[row]] if labels else []
+            out.writerow([row, *label, repr(value), int(found.flags[row]), int(found.suspects[row])])
 
 
 # --- around it --------------------------------------------------------------------------------------------------------
