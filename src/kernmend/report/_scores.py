@@ -58,7 +58,7 @@ class Axis:
 
 
 def score_facts(est: Any, given: Given, meaning: str) -> dict[str, Any]:
-    """Return the scores worst first, the flagged rows, the threshold, the histogram of all scores."""
+    """Return the scores worst first, the flagged rows, the unusual ones, the threshold, the histogram of all scores."""
     scores, outliers = est.outlier_scores_.astype(np.float64), est.outliers_
     axis = Axis.of(scores, est.threshold_)
     first, last = axis.ends()
@@ -69,6 +69,7 @@ def score_facts(est: Any, given: Given, meaning: str) -> dict[str, Any]:
         "meaning": meaning,
         "threshold": finite(est.threshold_),
         "flagged": worst_first(scores, np.flatnonzero(outliers)).tolist(),
+        "suspects": worst_first(scores, np.flatnonzero(getattr(est, "suspects_", []))).tolist(),
         "rows": kept.tolist(),
         "values": rounded(scores[kept]),
         "labels": [given.label(row) for row in kept.tolist()] if given.row_labels is not None else None,

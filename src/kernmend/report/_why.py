@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import kernmend
+from kernmend._methods import METHODS
 from kernmend.calibration import LEAST_FEATURES
 from kernmend.kernels import Kernel
 
@@ -156,6 +157,8 @@ def python_lines(est: Any, image_shape: Any) -> str:
     """Return a program that does the same to an array X."""
     name, imports, inner = type(est).__name__, {"kernmend": {type(est).__name__}}, ""
     chosen = _arguments(est, imports)
+    if getattr(est, "_n_reference", 0):
+        return _lines_with_good_rows(est, chosen, imports, image_shape)
     if _is_search(est) and est.estimator is not None:
         imports["kernmend"].add("KernelRecovery")
         inner = f"estimator=KernelRecovery({', '.join(_arguments(est.estimator, imports))})"
@@ -171,6 +174,27 @@ def python_lines(est: Any, image_shape: Any) -> str:
             "est.outliers_  # flagged rows",
             "est.outlier_scores_",
             f'est.report("report.html"{shape})',
+        ]
+    )
+
+
+def _lines_with_good_rows(est: Any, chosen: list[str], imports: dict[str, set[str]], image_shape: Any) -> str:
+    """Return the same for a fit with rows known to be good: those of an array `good`."""
+    method = next(method for method, name in METHODS.items() if name == type(est).__name__)
+    if _is_search(est):
+        chosen = [text for text in chosen if not text.startswith("estimator=")] + _arguments(est.estimator, imports)
+    shape = [f"image_shape={tuple(image_shape)}"] if image_shape is not None else []
+    lines = [f"from {home} import {', '.join(sorted(names))}" for home, names in imports.items() if home != "kernmend"]
+    return "\n".join(
+        [
+            "import kernmend",
+            *sorted(lines),
+            "",
+            f"mended = kernmend.mend({', '.join(['X', 'good=good', f'method={method!r}', *shape, *chosen])})",
+            "A = mended.data",
+            "mended.flags  # flagged rows",
+            "mended.scores",
+            'mended.report("report.html")',
         ]
     )
 

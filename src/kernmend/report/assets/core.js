@@ -7,6 +7,7 @@ const scoreOf = new Map(scores.rows.map((row, i) => [row, scores.values[i]]));
 const labelOf = new Map(scores.rows.map((row, i) => [row, scores.labels ? scores.labels[i] : `row ${row}`]));
 const detailOf = new Map(shownRows.shown.map((detail) => [detail.row, detail]));
 const flaggedByFit = new Set(scores.flagged);
+const suspects = new Set(scores.suspects);
 
 const state = { threshold: scores.threshold, moved: false, flagged: flaggedByFit, count: facts.n_flagged, row: null };
 const listeners = { threshold: [], row: [] };

@@ -6,7 +6,8 @@ function statusOf(row) {
   const detail = detailOf.get(row);
   const kept = detail && !detail.changed ? ", left as it is" : "";
   if (flaggedByFit.has(row)) return `flagged${state.flagged.has(row) ? "" : " by the fit"}${kept}`;
-  return state.flagged.has(row) ? `would be flagged${kept}` : `not flagged${kept}`;
+  const unusual = suspects.has(row) ? "unusual, " : "";
+  return `${unusual}${state.flagged.has(row) ? "would be flagged" : "not flagged"}${kept}`;
 }
 
 const decode = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -105,6 +106,7 @@ function heading(row, rank) {
     element("span", { class: "rank" }, String(rank)),
     element("span", { class: "name" }, labelOf.get(row) ?? `row ${row}`),
     element("span", { class: "score" }, number(scoreOf.get(row))),
+    ...(suspects.has(row) ? [element("span", { class: "quiet" }, "unusual")] : []),
   ];
 }
 

@@ -108,7 +108,17 @@ function describeThreshold() {
       : "More than half of the rows cannot be flagged: there would be nothing left to compare with.";
 }
 
+// Rows that stand out, but not enough to be flagged.
+function nameSuspects() {
+  if (!suspects.size) return;
+  const most = 12;
+  const names = scores.suspects.slice(0, most).map((row) => `${labelOf.get(row) ?? `row ${row}`} (${number(scoreOf.get(row))})`);
+  const more = suspects.size - names.length;
+  $("suspects").textContent = `Unusual, not changed: ${names.join(", ")}${more ? ` and ${whole(more)} more` : ""}.`;
+}
+
 function startScores() {
+  nameSuspects();
   const slider = $("slider");
   const place = () => (slider.value = state.threshold === null ? STEPS : Math.round(STEPS * share(state.threshold)));
   place();
