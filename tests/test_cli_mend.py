@@ -13,6 +13,7 @@ import pytest
 
 import kernmend as library
 from kernmend.estimators import KernelRecovery, RobustPCA
+from kernmend.estimators._summary import one_in
 from kernmend.sugar import score
 
 N = 200
@@ -141,6 +142,69 @@ def test_a_note_for_what_did_not_converge(kernmend, table):
     assert len(done.stderr.splitlines()) == 1
 
 
+# --- mend --good, --alpha -------------------------------------------------------------------------------------------
+
+
+def good_frame(n=300):
+    angle = np.random.default_rng(1).uniform(0, 2 * np.pi, n)
+    return pd.DataFrame({"y": np.sin(angle), "x": np.cos(angle), "name": "good"})
+
+
+def test_a_reference_file_of_good_rows(kernmend, tmp_path):
+    scattered = np.random.default_rng(1).uniform(-4, 4, (60, 2))
+    scattered = scattered[abs(np.hypot(*scattered.T) - 1) > 0.5][:20]
+    fine = frame()[["x", "y"]].drop(index=WRONG)[:20]
+    data = pd.DataFrame(np.vstack([fine, scattered]), columns=["x", "y"])
+    data.to_csv(tmp_path / "run.csv", index=False)
+    good_frame().to_csv(tmp_path / "good.csv", index=False)
+    page, model = tmp_path / "page.html", tmp_path / "model.kernmend"
+    arguments = ("mend", tmp_path / "run.csv", "--good", tmp_path / "good.csv", "--report", page, "--save-model", model)
+    done = kernmend(*arguments)
+    assert "20 of 40 rows flagged" in done.stdout
+    assert "300 more rows, known to be good, were learned from." in done.stdout
+    assert "40 values changed" in done.stdout
+    assert narrow(done.stdout)
+    out = pd.read_csv(tmp_path / "run.mended.csv")
+    assert out.iloc[:20].equals(pd.read_csv(tmp_path / "run.csv").iloc[:20])
+    np.testing.assert_allclose(np.hypot(out["x"], out["y"]), 1.0, atol=0.05)
+    facts = json.loads(kernmend(*arguments, "--json", "--force").stdout)
+    assert (facts["rows"], facts["flagged"], facts["good_rows"]) == (40, 20, 300)
+    assert facts["good"] == str(tmp_path / "good.csv")
+    assert sorted(facts["flagged_rows"]) == list(range(20, 40))
+    assert "20 of 40 rows flagged" in page.read_text()
+    assert library.load(model).outliers_.sum() == 20
+    assert names(tmp_path) == ["good.csv", "model.kernmend", "page.html", "run.csv", "run.mended.csv"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "arguments", "words"),
+    [
+        (None, [], "good.csv: no such file or folder"),
+        (["x", "z"], [], "good.csv has no column 'y', which the data have"),
+        (["x", "y"], ["--workers", 2], "--good is for data in memory"),
+        (["x", "y"], ["--cluster", "tcp://127.0.0.1:1"], "--good is for data in memory"),
+        (["x", "y"], ["--method", "graph"], "good rows are for the methods kernel and search, not for graph"),
+        (["x", "y"], ["--contamination", 0.1], "contamination=0.1 is a share of all rows"),
+    ],
+)
+def test_good_rows_that_cannot_be(kernmend, columns, arguments, words, table, tmp_path):
+    if columns is not None:
+        good_frame().rename(columns={"y": columns[1]}).to_csv(tmp_path / "good.csv", index=False)
+    before = names(tmp_path)
+    done = kernmend("mend", table, "--good", tmp_path / "good.csv", *arguments, code=2)
+    assert words in done.stderr
+    assert sum(words in line for line in done.stderr.splitlines()) == 1
+    assert names(tmp_path) == before
+
+
+def test_alpha_and_no_contamination(kernmend, table):
+    high, low = (
+        json.loads(kernmend("inspect", table, "--alpha", alpha, "--json").stdout)["threshold"] for alpha in (0.001, 0.5)
+    )
+    assert high > low
+    assert json.loads(kernmend("inspect", table, "--contamination", 0, "--json").stdout)["flagged"] == 0
+
+
 # --- inspect ----------------------------------------------------------------------------------------------------------
 
 
@@ -162,7 +226,7 @@ def test_a_wide_table_is_cut_off_at_the_right(kernmend, tmp_path):
     wide.to_csv(tmp_path / "wide.csv")
     done = kernmend("inspect", tmp_path / "wide.csv", "--rows", 2)
     assert narrow(done.stdout)
-    for words in (" row ", " score ", " flagged ", " yes "):
+    for words in (" row ", " chance ", " found ", " flagged "):
         assert words in done.stdout
 
 
@@ -175,8 +239,60 @@ def test_inspect_for_scripts(kernmend, table, tmp_path):
     est = KernelRecovery().fit(frame()[["x", "y"]].to_numpy())
     np.testing.assert_array_equal(found["score"], est.outlier_scores_)
     np.testing.assert_array_equal(found["flagged"].astype(bool), est.outliers_)
+    np.testing.assert_array_equal(found["suspect"].astype(bool), est.suspects_)
+    assert sorted(facts["suspects"]) == np.flatnonzero(est.suspects_).tolist()
     assert facts["threshold"] == est.threshold_
     assert "--force" in kernmend("inspect", table, "--scores", scores, code=2).stderr
+
+
+def listed(text):
+    """Return the numbers of the rows in a table on the terminal, and what was found of them."""
+    cells = [[cell.strip() for cell in line.split("│")] for line in text.splitlines() if line.startswith("│")]
+    return [(int(line[1]), line[-3]) for line in cells]
+
+
+def test_inspect_lists_unusual_rows_after_the_flagged_ones_in_words(kernmend, tmp_path):
+    X = np.random.default_rng(1).standard_t(4, (300, 3))
+    X[[10, 20, 30]] += 50
+    np.save(tmp_path / "tails.npy", X)
+    est = KernelRecovery().fit(X)
+    order = np.argsort(-est.outlier_scores_, kind="stable")
+    flagged, unusual = ([int(row) for row in order if mask[row]] for mask in (est.outliers_, est.suspects_))
+    assert len(flagged) > 2
+    assert len(unusual) > 2
+    done = kernmend("inspect", tmp_path / "tails.npy", "--rows", 2)
+    wanted = [(row, "flagged") for row in flagged[:2]] + [(row, "unusual") for row in unusual[:2]]
+    assert listed(done.stdout) == wanted
+    assert f"{len(unusual)} more rows are unusual, not flagged." in done.stdout
+    assert f"good rows are as far out in less than {one_in(est.threshold_)}" in " ".join(done.stdout.split())
+    for row in flagged[:2] + unusual[:2]:
+        assert one_in(est.outlier_scores_[row]) in done.stdout
+    assert narrow(done.stdout)
+    facts = json.loads(kernmend("inspect", tmp_path / "tails.npy", "--json").stdout)
+    assert (facts["flagged_rows"], facts["suspects"]) == (flagged, unusual)
+    facts = json.loads(kernmend("mend", tmp_path / "tails.npy", "--json").stdout)
+    assert (facts["flagged_rows"], facts["suspects"]) == (flagged, unusual)
+    done = kernmend("inspect", tmp_path / "tails.npy", "--contamination", 0.1)
+    assert "30 of 300 rows flagged, 10.0 %, the share that was asked for." in done.stdout
+
+
+def test_where_nothing_is_flagged_the_five_most_unusual_rows_are_shown(kernmend, tmp_path):
+    X = np.random.default_rng(0).uniform(size=(200, 3))
+    np.save(tmp_path / "clean.npy", X)
+    done = kernmend("inspect", tmp_path / "clean.npy")
+    assert "0 of 200 rows flagged" in done.stdout
+    est = KernelRecovery().fit(X)
+    worst = np.argsort(-est.outlier_scores_, kind="stable")[:5]
+    assert [row for row, _ in listed(done.stdout)] == worst.tolist()
+    assert all(one_in(est.outlier_scores_[row]) in done.stdout for row in worst)
+    assert len(listed(kernmend("inspect", tmp_path / "clean.npy", "--rows", 7).stdout)) == 7
+    assert not listed(kernmend("inspect", tmp_path / "clean.npy", "--rows", 0).stdout)
+
+
+def test_other_methods_have_scores_that_are_no_chances(kernmend, table):
+    done = kernmend("inspect", table, "--method", "outlier-pursuit", "--rows", 2)
+    assert " score " in done.stdout
+    assert "one in" not in done.stdout
 
 
 def test_inspecting_mends_nothing(monkeypatch):
@@ -289,6 +405,8 @@ def test_apply_needs_a_model_that_can(kernmend, table, tmp_path):
         (["--error", "noise"], "error must be one of"),
         (["--method", "kernel-pca", "--kernel", "poly"], "kernel='poly' has no fixed point"),
         (["--columns", "x,w"], "w"),
+        (["--alpha", "2"], "alpha must be a number above 0 and at most 1"),
+        (["--alpha", "0.1", "--method", "kernel-pca"], "--alpha is for the methods kernel and search"),
         (["--wrong"], "No such option"),
     ],
 )
@@ -400,12 +518,12 @@ def test_a_reader_that_leaves_early(table):
 KILL = "os.kill(os.getpid(), signal.SIGINT)"
 READING = f"import kernmend.cli_work as w\ndef reading(*a, **k): {KILL}\nw.read = reading"
 SCORING = f"""
-import kernmend.estimators._flagged as f
-old = f.find_flags
+from kernmend.detect import Detector
+old = Detector.fit
 def scoring(*a, **k):
     {KILL}
     return old(*a, **k)
-f.find_flags = scoring"""
+Detector.fit = scoring"""
 CALIBRATING = f"""
 from kernmend.calibration import Cost
 old = Cost.parts

@@ -17,7 +17,7 @@ from kernmend.tables import as_table, settle
 def circle(n=200, bad=(7, 80), scale=1.0):
     angle = np.random.default_rng(0).uniform(0, 2 * np.pi, n)
     X = scale * np.column_stack([np.cos(angle), np.sin(angle)])
-    X[list(bad)] = scale * np.array([[0.4, 0.4], [1.7, 1.0]])
+    X[list(bad)] = scale * np.array([[0.4, 0.4], [1.7, 1.0]])[: len(bad)]
     return X
 
 
@@ -150,6 +150,102 @@ def test_changed_values_stay_in_the_natural_range():
     table = type(table)(table.X, table.restore, bounds=(0.0, 255.0), integer=np.array([False, True]))
     A = settle(np.array([[300.0, -4.0], [260.5, 2.6]]), table)
     assert A.tolist() == [[300.0, 0.0], [255.0, 3.0]]
+
+
+# --- rows known to be good ------------------------------------------------------------------------------------------
+
+
+def good_circle(n=300, scale=1.0):
+    angle = np.random.default_rng(1).uniform(0, 2 * np.pi, n)
+    return scale * np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def test_good_rows_are_learned_from_and_what_comes_back_is_about_the_data(tmp_path):
+    scattered = np.random.default_rng(1).uniform(-4, 4, (60, 2))
+    scattered = scattered[abs(np.hypot(*scattered.T) - 1) > 0.5][:20]
+    X = np.vstack([circle(20, bad=()), scattered])
+    wrong = np.arange(40) >= 20
+    mended = kernmend.mend(X, good=good_circle())
+    np.testing.assert_array_equal(mended.flags, wrong)
+    assert mended.data.shape == X.shape
+    np.testing.assert_array_equal(mended.data[~wrong], X[~wrong])
+    np.testing.assert_allclose(np.linalg.norm(mended.data, axis=1), 1.0, atol=0.05)
+    est = mended.estimator
+    for name in ("recovered_", "outlier_scores_", "outliers_", "suspects_", "entry_scores_", "entry_outliers_"):
+        assert len(getattr(est, name)) == 40, name
+    stacked = kernmend.KernelRecovery().fit(np.vstack([X, good_circle()]), good=np.arange(340) >= 40)
+    np.testing.assert_array_equal(mended.scores, stacked.outlier_scores_[:40])
+    np.testing.assert_array_equal(mended.data, stacked.recovered_[:40])
+    assert "20 of 40 rows flagged, 50.0 %" in mended.summary()
+    assert "300 more rows, known to be good, were learned from." in mended.summary()
+    again = kernmend.load(est.save(tmp_path / "model.kernmend"))
+    assert again.summary() == est.summary()
+    np.testing.assert_array_equal(again.transform(X), est.transform(X))
+    assert "too few" not in mended.summary()  # there are 340 to compare with
+    assert est.report_data()["n_rows"] == 40
+    assert "known to be good" not in est.fit(X).summary()
+
+
+def test_good_rows_of_any_type_are_found_by_the_names_of_their_columns(tmp_path):
+    X, good = frame(), good_circle()
+    expected = kernmend.mend(circle(), good=good).scores
+    turned = pd.DataFrame({"more": 1, "y": good[:, 1], "x": good[:, 0], "kind": "a"})
+    turned.to_csv(tmp_path / "good.csv", index=False)
+    for rows in (
+        good,
+        good.tolist(),
+        turned,
+        pl.from_pandas(turned),
+        tmp_path / "good.csv",
+        str(tmp_path / "good.csv"),
+    ):
+        np.testing.assert_array_equal(kernmend.mend(X, good=rows).scores, expected)
+    single = kernmend.mend(circle().astype(np.float32), good=good)
+    assert single.data.dtype == single.estimator.recovered_.dtype == np.float32
+
+
+def test_the_search_takes_good_rows_too():
+    X, good = circle(), good_circle()
+    mended = kernmend.mend(X, good=good, method="search", n_iter=2, n_splits=1)
+    assert np.flatnonzero(mended.flags).tolist() == [7, 80]
+    assert len(mended.estimator.best_estimator_.outliers_) == len(mended.data) == 200
+    search = kernmend.RecoverySearch(n_iter=2, n_splits=1)
+    known = np.arange(200) == 80
+    assert search.fit(X, wrong=known).outliers_[80]
+    assert not search.fit(X, good=known).outliers_[80]
+
+
+@pytest.mark.parametrize(
+    ("good", "options", "words"),
+    [
+        (np.zeros((5, 3)), {}, r"good must be rows of 2 numbers, as the data are, got \(5, 3\)"),
+        (np.zeros((0, 2)), {}, r"good must be rows of 2 numbers, as the data are, got \(0, 2\)"),
+        (np.zeros(5), {}, r"good must be rows of 2 numbers"),
+        (np.array([[1.0, np.inf]]), {}, "good: X contains inf: row 0 has it in column 'y'"),
+        (pd.DataFrame({"x": [1.0], "z": [1.0]}), {}, "good has no column 'y', which the data have"),
+        (pd.DataFrame({"x": [1.0], "y": ["a"]}), {}, "column 'y' does not hold numbers"),
+        (
+            good_circle(),
+            {"method": "robust-pca"},
+            "good rows are for the methods kernel and search, not for robust-pca",
+        ),
+        (good_circle(), {"contamination": 0.1}, r"contamination=0\.1 is a share of all rows"),
+        (good_circle(), {"repair": "all"}, "good and wrong belong to repair='flagged'"),
+        ("nowhere.csv", {}, r"nowhere\.csv: no such file"),
+    ],
+)
+def test_good_rows_that_cannot_be(good, options, words):
+    with pytest.raises(ValueError, match=words):
+        kernmend.mend(frame(), good=good, **options)
+
+
+def test_unusual_rows_are_told_and_not_changed():
+    X = np.random.default_rng(1).standard_t(4, (300, 3))
+    mended = kernmend.mend(X)
+    assert mended.suspects.any()
+    assert not (mended.suspects & (mended.flags | mended.changed.any(axis=1))).any()
+    linear = kernmend.mend(X, method="outlier-pursuit")
+    assert not linear.suspects.any()
 
 
 # --- methods ----------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def test_one_far_value_does_not_set_the_unit():
     np.testing.assert_allclose(spreads(X), [1.0, 1e5], rtol=0.2)
 
 
-@pytest.mark.parametrize("scale", ["rows", [1.0, -1.0, 1.0], [1.0, 2.0], "x", np.nan, [1.0, 0.0, 1.0]])
+@pytest.mark.parametrize("scale", [[1.0, -1.0, 1.0], [1.0, 2.0], "x", np.nan, [1.0, 0.0, 1.0]])
 def test_bad_scales(scale):
     with pytest.raises(ValueError, match="scale must be"):
         KernelRecovery(scale=scale).fit(torus()[0])
@@ -69,9 +69,10 @@ def test_mixed_units_mislead_without_a_scale_and_not_with_one():
     bad = np.arange(200) < 15
     X[bad] = rng.uniform(-0.5, 0.5, (15, 2))
     X = X * [1e-3, 1e4]
-    without, given = KernelRecovery().fit(X), KernelRecovery(scale="columns").fit(X)
+    without, given = KernelRecovery(scale=None).fit(X), KernelRecovery(scale="columns").fit(X)
     assert f1_score(bad, given.outliers_) > 0.9
     assert f1_score(bad, without.outliers_) < 0.5
+    np.testing.assert_array_equal(KernelRecovery().fit(X).recovered_, given.recovered_)
     np.testing.assert_array_equal(given.recovered_[~given.outliers_], X[~given.outliers_])
     np.testing.assert_array_equal(given.predict(X) == -1, given.outliers_)
     np.testing.assert_allclose(given.transform(X), given.recovered_, rtol=1e-9, atol=1e-12)
@@ -84,14 +85,16 @@ def test_bounds_are_in_the_units_of_the_data():
     assert (np.abs(A) <= 3 * SIZES * (1 + 1e-12)).all()
 
 
-def test_tables_are_scaled_where_their_columns_are_far_apart():
+def test_columns_far_apart_are_scaled_in_arrays_tables_and_files_alike(tmp_path):
     X, bad = torus()
     apart = pd.DataFrame(X * SIZES, columns=["mm", "seconds", "euros"])
     mended = kernmend.mend(apart)
-    assert mended.estimator.scale == "columns"
+    assert mended.estimator._units.name == "columns"
     assert "units of their own" in mended.summary()
     assert f1_score(bad, mended.flags) > 0.8
-    assert kernmend.mend(pd.DataFrame(X, columns=["x", "y", "z"])).estimator.scale is None
-    assert kernmend.mend(apart, scale=None).estimator.scale is None
-    assert kernmend.mend(X * SIZES).estimator.scale is None  # an array has no names: its columns may be pixels
+    np.save(tmp_path / "apart.npy", X * SIZES)
+    for same in (X * SIZES, tmp_path / "apart.npy"):
+        np.testing.assert_array_equal(kernmend.mend(same).data, mended.data)
+    assert kernmend.mend(pd.DataFrame(X, columns=["x", "y", "z"])).estimator._units.name == "common"
+    assert kernmend.mend(apart, scale=None).estimator._units.name == "common"
     assert mended.estimator.report_data()["map"]["before"]

@@ -30,6 +30,12 @@ def clean():
 
 
 @cache
+def unusual():
+    """Rows with long tails: some are unusual, and few or none of these wrong."""
+    return KernelRecovery().fit(np.random.default_rng(1).standard_t(4, (300, 3)))
+
+
+@cache
 def linear(n=80, d=20, share=0.1):
     """Rows of 20 columns without names, so curves; a tenth of them is random."""
     X, bad = wrong_rows(low_rank(n, d, 2, 0), share, seed=0)

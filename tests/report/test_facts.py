@@ -6,9 +6,10 @@ import pickle
 import numpy as np
 import pytest
 from cases import IGNORE_MAX_ITER, RationalQuadratic
-from pages import EVIL_COLUMN, circle, clean, linear, many
+from pages import EVIL_COLUMN, circle, clean, linear, many, unusual
 from sklearn.base import clone
 
+import kernmend
 from kernmend import KernelPCADenoiser, KernelRecovery, RecoverySearch, RobustPCA, estimators
 from kernmend._views import choose_view
 from kernmend.datasets import make_circle
@@ -24,6 +25,9 @@ def check(facts, est, X):
     flagged = facts["scores"]["flagged"]
     assert sorted(flagged) == np.flatnonzero(est.outliers_).tolist()
     assert (np.diff(est.outlier_scores_[flagged]) <= 0).all()
+    suspects = facts["scores"]["suspects"]
+    assert sorted(suspects) == np.flatnonzero(getattr(est, "suspects_", [])).tolist()
+    assert (np.diff(est.outlier_scores_[suspects]) <= 0).all()
     assert sum(facts["scores"]["histogram"]["counts"]) == len(X) == facts["n_rows"]
     assert (np.diff(facts["scores"]["histogram"]["edges"]) > 0).all()
     values = np.array(facts["scores"]["values"])
@@ -101,14 +105,40 @@ def test_a_table_with_a_missing_entry():
     assert (good["changed"], good["marked"]) == (0, [])
 
 
+def test_unusual_rows():
+    est = unusual()
+    facts = est.report_data()
+    check(facts, est, est.recovered_)
+    assert facts["scores"]["suspects"]
+    assert not set(facts["scores"]["suspects"]) & set(facts["scores"]["flagged"])
+    assert any("unusual and were not changed" in line for line in facts["words"])
+
+
+@pytest.mark.parametrize("method", ["kernel", "search"])
+def test_good_rows_are_not_in_the_facts_and_in_the_python_lines(method, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, X, bad = linear()
+    X, good = X[bad | (np.arange(len(X)) < 50)], X[~bad]
+    options = {"n_iter": 2, "n_splits": 1, "error": "rows"} if method == "search" else {"error": "rows"}
+    mended = kernmend.mend(X, good=good, method=method, **options)
+    facts = mended.estimator.report_data()
+    check(facts, mended.estimator, X)
+    assert facts["n_flagged"] > 0
+    assert f"{len(good)} more rows, known to be good, were learned from." in facts["words"]
+    scope = {"X": X, "good": good}
+    exec(facts["python"], scope)
+    np.testing.assert_array_equal(scope["A"], mended.data)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
 def test_nothing_flagged():
     est = clean()
     facts = est.report_data()
     check(facts, est, est.recovered_)
-    assert facts["scores"]["threshold"] is None
+    assert facts["scores"]["threshold"] == est.threshold_ > est.outlier_scores_.max()
     assert (facts["n_flagged"], facts["n_changed"], facts["scores"]["flagged"]) == (0, 0, [])
     reasons = {fact["name"]: fact["why"] for fact in facts["parameters"]}
-    assert reasons["threshold"].startswith("no group of rows")
+    assert reasons["threshold"].startswith("from alpha")
     assert "nothing was flagged" in reasons["lam"]
 
 

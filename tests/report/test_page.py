@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from pages import EVIL_COLUMN, EVIL_LABEL, EVIL_TITLE, circle, linear, many
+from pages import EVIL_COLUMN, EVIL_LABEL, EVIL_TITLE, circle, clean, linear, many, unusual
 
 from kernmend.report import page
 
@@ -122,6 +122,15 @@ def test_a_fit_that_did_not_finish_says_so(reason, banner):
     facts = est.report_data()
     facts["stop"] = {"reason": reason, "words": "stopped early", "n_iter": 3}
     assert ("Stopped early." in page.render(facts)) is banner
+
+
+def test_unusual_rows_are_said_to_be_unchanged():
+    text = page.render(unusual().report_data())
+    assert f"Unusual, not changed: {unusual().suspects_.sum()} rows." in text
+    assert "more rows are unusual and were not changed: " in text
+    named = page.render(unusual().report_data(row_labels=[f"r{i}" for i in range(300)]))
+    assert not any("unusual" in line for line in Reader(named).text("li"))  # the script lists them by name
+    assert 'id="suspects"' not in page.render(clean().report_data())
 
 
 def test_the_same_fit_gives_the_same_page():
