@@ -118,7 +118,7 @@ class EntryDetector:
             now = self.conditional.u(np.nan_to_num(R - self.centre)) * ~self.equal
             now = np.minimum(now, self.factor * (now / self.high) ** self.power)
             u = np.maximum(u, now) if again == 0 else u
-            hit = now > np.maximum(self.line, now.max(axis=1, keepdims=True) / 2)
+            hit = (now > self.line) & (now == now.max(axis=1, keepdims=True))
             wrong[at], left[at] = wrong[at] | hit, np.where(hit, np.nan, left[at])
             at = at[hit.any(axis=1) & (2 * wrong[at].sum(axis=1) <= Z.shape[1])]
             if not at.size:

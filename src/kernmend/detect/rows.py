@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.tails import TwoGroups
+from kernmend.detect.tails import EVIDENCE, TwoGroups
 from kernmend.kernels import RBF, median_squared_distance, squared_distances
 from kernmend.spectral import eigenpairs
 
@@ -161,8 +161,14 @@ class RowDetector:
     suspect_line: float
 
     @classmethod
-    def fit(cls, Y: Array, cap: float, good: NDArray[np.bool_]) -> tuple["RowDetector", Array]:
-        """Return the detector and u of each row. `cap` is the largest line; rows known to be good stay in any case."""
+    def fit(
+        cls, Y: Array, cap: float, good: NDArray[np.bool_], evidence: float = EVIDENCE
+    ) -> tuple["RowDetector", Array]:
+        """Return the detector and u of each row.
+
+        `cap` is the largest line, `evidence` what a group of wrong rows must add to the log-likelihood; rows known to
+        be good stay in any case.
+        """
         every = landmarks(Y, np.arange(len(Y)))
         choice = choose_score(Y[every])
         span = Span.of(Y[every], choice.kernel)
@@ -173,7 +179,8 @@ class RowDetector:
             scores[:] = log_score(choice.kind, *span.new(Y, span.project(Y), choice.eps), units)
         scores[every] = log_score(choice.kind, r, errors, units)
         least = LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
-        groups = TwoGroups.of(scores, choice.injected, least=least, only_one=choice.power < TELLS)
+        blind = choice.power < TELLS
+        groups = TwoGroups.of(scores, choice.injected, least=least, evidence=evidence, only_one=blind)
         if _is_group(Y[every], scores[every] > groups.threshold(SURE)):
             groups = TwoGroups.of(scores, least=least, only_one=True)
         u = groups.u(scores)

@@ -135,7 +135,7 @@ class TwoGroups:
 
     f0 is a `LogGamma`. f1 is the density of the scores of injected errors, with a broad part above the median, or
     a normal distribution at a place of its own where the scores show a group that stands apart. `gain` is the
-    log-likelihood that f1 adds to the best f0 alone; below `EVIDENCE` there is no second group. x = (score - middle) /
+    log-likelihood that f1 adds to the best f0 alone; below `evidence` there is no second group. x = (score - middle) /
     unit; f1 is kept on a grid.
     """
 
@@ -150,7 +150,13 @@ class TwoGroups:
 
     @classmethod
     def of(
-        cls, scores: Array, injected: Array | None = None, *, least: float = 1e-3, only_one: bool = False
+        cls,
+        scores: Array,
+        injected: Array | None = None,
+        *,
+        least: float = 1e-3,
+        evidence: float = EVIDENCE,
+        only_one: bool = False,
     ) -> "TwoGroups":
         """Fit both groups to scores, or one. `least` is the smallest scale; `injected` are scores of known errors."""
         middle, low = np.percentile(scores, [50.0, 15.87])
@@ -170,7 +176,7 @@ class TwoGroups:
             candidates.append(_fit_injected(x, z, grid, floor))
         value, null, share, alternative = min(candidates, key=lambda found: found[0])
         gain = one_value - value
-        if gain < EVIDENCE:
+        if gain < evidence:
             return alone
         return cls(float(middle), unit, null, share, gain, N, grid, alternative)
 

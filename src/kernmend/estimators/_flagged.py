@@ -43,7 +43,7 @@ class RowMender:
         if self.detector is not None:
             return self.detector.find(X)
         n, every, nothing = len(X), np.ones(len(X), dtype=bool), np.zeros(X.shape, dtype=bool)
-        return Found(np.zeros(n), every, ~every, np.zeros(X.shape), nothing, X)
+        return Found(np.zeros(n), every, ~every, every, np.zeros(X.shape), nothing, X)
 
     def mend(self, X: Array, *, max_iter: int, tol: float) -> tuple[Array, Found]:
         """Return the rows mended, and what was found; those that fit come back as they are, only filled in."""
@@ -83,15 +83,8 @@ class RowMender:
         return out, totals, converged
 
     def partly_wrong(self, found: Found) -> NDArray[np.bool_]:
-        """Return which rows are wrong in single entries only: in at most half of them, so that the others tell.
-
-        Not where there are so many columns that an entry alone makes no row wrong.
-        """
-        if self.detector is None or not (self.by_entries and self.detector.alone):
-            return np.zeros(len(found.rows), dtype=bool)
-        count = found.entries.sum(axis=1)
-        out: NDArray[np.bool_] = found.rows & (count > 0) & (2 * count <= found.entries.shape[1])
-        return out
+        """Return which rows are wrong in single entries only: without these they look as good rows do."""
+        return found.rows & ~found.whole if self.by_entries else np.zeros(len(found.rows), dtype=bool)
 
     def moved_to(self, mender: Mender) -> "RowMender":
         """Return one that judges and mends against other good rows."""

@@ -115,7 +115,8 @@ class FlaggedRecovery(Recovery):
     def _per_row(self, X: Array, A: Array, found: Found) -> dict[str, Any]:
         """Return what was found of rows, by the names of the attributes. X and A are in the units of the fit."""
         changed = np.abs(np.nan_to_num(A - X)) > self._entry_tolerance
-        entries = (changed | found.entries) & found.rows[:, np.newaxis]
+        partly = self._rows.partly_wrong(found)[:, np.newaxis]
+        entries = np.where(partly, found.entries, changed & found.rows[:, np.newaxis])
         return dict(zip(PER_ROW, (found.scores, found.rows, found.suspects, found.entry_scores, entries), strict=True))
 
     def _look(self, X: Any) -> Any:

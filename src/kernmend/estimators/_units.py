@@ -8,7 +8,7 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend.estimators._validation import check_choice
 
-APART = 10.0  # times: spreads of columns that do not have the same unit
+APART = 20.0  # times: spreads of columns that do not have the same unit; those of random mixtures in one unit reach 17
 MANY_COLUMNS = 16  # from here on columns may be an ordered series: pixels, channels
 ORDERED = 0.5  # difference of neighbouring columns, as a share of that of distant ones: less is a series in one unit
 ALIKE = 0.25  # spread of the columns that is left by rows in units of their own: less is curves of one shape
