@@ -18,8 +18,7 @@ from kernmend.estimators import _large
 from kernmend.estimators._validation import check_infinite
 
 OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
-    "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "entry_scores_": "f8",
-    "entry_outliers_": "?",
+    "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "entry_outliers_": "?",
 }  # fmt: skip
 KINDS = {"transform": "f", "predict": "i", "score_samples": "f"}
 
@@ -56,6 +55,7 @@ def fit(est: Any, X: Any) -> None:
     est._learn_from(learned)
     est._tell(learned)
     est._of_landmarks = {name: vars(est)[name] for name in OF_ROWS if name in vars(est)}
+    del est.entry_scores_  # as large as the data: of rows in memory only
     est._landmark_rows, est.n_missing_ = rows, int(sum(facts[2] for facts in taken))
     _make_lazy(est, X, parts, sizes, starts)
 
@@ -110,8 +110,8 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
         if not rows.size:
             continue
         parts["recovered_"][rows], found = model._mend_rows(X[rows])
-        for name, values in found.items():
-            parts[name][rows] = values
+        for name in parts.keys() & found.keys():
+            parts[name][rows] = found[name]
     return tuple(parts.values())
 
 
@@ -160,7 +160,7 @@ def gathered(est: Any) -> Any:
         est._gathered = import_module("dask").compute(est.outlier_scores_, est.outliers_)
     out = copy.copy(est)
     out.outlier_scores_, out.outliers_ = est._gathered
-    for name in ("suspects_", "entry_scores_", "entry_outliers_"):  # lazy, the last two as large as the data
+    for name in ("suspects_", "entry_outliers_"):  # lazy, the last one as large as the data
         vars(out).pop(name, None)
     return out
 

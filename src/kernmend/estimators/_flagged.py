@@ -29,10 +29,17 @@ class RowMender:
     """Whether only the entries found wrong are changed, where there are such."""
 
     def fill(self, X: Array) -> Array:
-        """Return the rows with missing entries taken from the nearest good rows."""
-        if not np.isnan(X).any():
+        """Return the rows with missing entries filled in: from the nearest good rows, then by what these span."""
+        missing = np.isnan(X)
+        rows = missing.any(axis=1)
+        if not rows.any():
             return X
-        return np.vstack([self._fill_one(row) if np.isnan(row).any() else row for row in X])
+        out = X.copy()
+        out[rows] = [self._fill_one(row) for row in X[rows]]
+        if self.detector is not None:  # else every entry moves later
+            how = replace(self.filling or self.settings, refit=0.0, grow=0)
+            out[rows] = self.mender.mend_with_history(X[rows], how, start=out[rows], free=missing[rows])[0]
+        return out
 
     def _fill_one(self, row: Array) -> Array:
         filled: Array = fill_missing(np.vstack([self.mender.L, row]))[-1]
@@ -68,7 +75,7 @@ class RowMender:
         holes[whole] = False
         some = partly & (holes & ~missing).any(axis=1)
         out[some] = np.where(found.entries[some], found.filled[some], out[some])
-        by_kernel = holes.any(axis=1) & (missing.any(axis=1) | (some if self.filling is not None else False))
+        by_kernel = some & (missing.any(axis=1) | (self.filling is not None))
         if by_kernel.any():
             how = replace(self.filling or self.settings, refit=0.0, grow=0)
             unknown = np.where(holes[by_kernel], np.nan, X[by_kernel])
