@@ -133,9 +133,9 @@ def test_the_summary_of_a_clear_case():
     est, _, _, _ = fitted(0)
     text = est.summary()
     count = est.outliers_.sum()
-    assert text.startswith(f"{count} of 150 rows flagged, {100 * count / 150:.1f} %, clear separation.")
+    assert text.startswith(f"{count} of 150 rows flagged, {100 * count / 150:.1f} %: good rows are as far out")
     worst = int(np.argmax(est.outlier_scores_))
-    assert f"Worst rows: {worst} (z = " in text
+    assert f"as far out: {worst} (one in " in text
     assert "Caution" not in text
     assert "Chosen: RBF(gamma=" in text
     assert f"error {est.error_!r}" in text
@@ -144,15 +144,18 @@ def test_the_summary_of_a_clear_case():
 
 def test_the_summary_of_clean_data():
     text = KernelRecovery().fit(make_circle(100).X).summary()
-    assert text.startswith("0 of 100 rows flagged, 0.0 %, no group of rows stands apart from the others.")
+    assert text.startswith("0 of 100 rows flagged, 0.0 %: good rows are as far out in less than one in 6,000 cases.")
     assert "Worst rows" not in text
+    listed = next(line for line in text.splitlines() if "unusual" in line)
+    assert "not changed" in listed
+    assert listed.count("one in") == 5
     assert "Caution" not in text
 
 
 def test_the_summary_is_cautious():
     X = np.random.default_rng(0).standard_normal((100, 3))
     text = KernelRecovery(contamination=0.1).fit(X).summary()
-    assert "Caution: the flagged rows do not stand apart" in text
+    assert text.startswith("10 of 100 rows flagged, 10.0 %, the share that was asked for.")
     text = KernelRecovery().fit(X[:20]).summary()
     assert "Caution: 20 rows are too few" in text
     text = KernelRecovery(contamination=0.45).fit(X).summary()

@@ -63,13 +63,14 @@ class Evidence:
     def hold_out(self, seed: int) -> "Planting":
         """Return a random part of the good rows, ready to be corrupted, with the others as reference."""
         rng = np.random.default_rng(seed)
-        n = self.good.shape[0]
+        good, flagged = in_order(self.good), in_order(self.flagged)
+        n = good.shape[0]
         order = rng.permutation(n)
         held = order[: max(1, min(MAX_PLANTED, int(HELD_OUT * n)))]
-        L = self.good[order[held.size : held.size + MAX_REFERENCE]]
-        donors = self.flagged[rng.permutation(self.flagged.shape[0])[: held.size]]
+        L = good[order[held.size : held.size + MAX_REFERENCE]]
+        donors = flagged[rng.permutation(flagged.shape[0])[: held.size]]
         suspect = None if self.suspicion is None else self.suspicion(L)
-        return Planting(Mender(L, self.bounds, self.lam, self.cutoff), self.good[held], donors, suspect)
+        return Planting(Mender(L, self.bounds, self.lam, self.cutoff), good[held], donors, suspect)
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,10 @@ def choose_filling(
     against the others, from what `expected` says.
     """
     rng = np.random.default_rng(seed)
-    order = rng.permutation(len(mender.L))
+    good, entries = in_order(mender.L), in_order(entries)
+    order = rng.permutation(len(good))
     held, rest = np.split(order, [max(1, min(MAX_PLANTED, int(HELD_OUT * len(order))))])
-    truth, against = mender.L[held], mender.with_rows(mender.L[rest[:MAX_REFERENCE]])
+    truth, against = good[held], mender.with_rows(good[rest[:MAX_REFERENCE]])
     hidden = entries[rng.permutation(len(entries))[: len(held)]]
     hidden = hidden[np.arange(len(held)) % len(hidden)]
     start = expected(truth, hidden)
@@ -187,6 +189,12 @@ def choose_filling(
     tried = {each: cost(each) for each in (Settings(kernel, cut, "rows", 0.5) for kernel in kernels for cut in cutoffs)}
     best = min(tried, key=lambda each: tried[each])
     return best if tried[best] < float(np.abs(start - truth)[hidden].sum()) else None
+
+
+def in_order(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Return the rows in an order of their own, so that what is drawn from them does not depend on that of the data."""
+    out: np.ndarray[Any, Any] = rows[np.lexsort(rows.T[::-1])]
+    return out
 
 
 def _level(suspicion: Array) -> float:

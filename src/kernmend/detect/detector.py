@@ -96,9 +96,9 @@ class Detector:
         Y = looked[2] if alone else Z
         # Where entries alone make no row wrong, one look is left: it need not share alpha, nor the chance that
         # `EVIDENCE` stands for, with the others ("pictures", [0, 1], occlusion: .65 without it, .79 with it).
-        spared = 0.0 if alone else float(np.log(LOOKS))
+        one_look = 0.0 if alone else float(np.log(LOOKS))
         Y = Y if columns else Y * scale + centre
-        rows, u = RowDetector.fit(Y, cap - spared, keep, EVIDENCE - spared)
+        rows, u = RowDetector.fit(Y, cap - one_look, keep, EVIDENCE - one_look)
         threshold, suspect = rows.line / LOG10, rows.suspect_line / LOG10
         detector = cls(centre, scale, columns, alone, entries, rows, threshold, suspect)
         return detector, detector._spread(X, known_good, known_wrong, learned, where, detector._join(Z, *looked, u))
@@ -116,9 +116,13 @@ class Detector:
         return np.where(entries, self.entries.expected(Z) * self.scale + self.centre, X)
 
     def against(self, L: Array) -> "Detector":
-        """Return one that holds rows against other good rows, with the same threshold."""
-        Y = (L - self.centre) / self.scale if self.columns else L
-        return replace(self, rows=self.rows.against(Y))
+        """Return one that holds rows and entries against other good rows, with the same threshold and kernel."""
+        D = distinct(L)[0]
+        centre, scale = np.median(D, axis=0), robust_sd(D)
+        Z = (D - centre) / scale
+        entries = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.line)
+        rows = self.rows.against(Z if self.columns else D)
+        return replace(self, centre=centre, scale=scale, entries=entries, rows=rows)
 
     def at_share(self, found: Found, share: float) -> tuple["Detector", Found]:
         """Return the detector and what it found with the threshold under which that share of the rows is flagged."""

@@ -1,9 +1,10 @@
 """Wrong entries: against their column, and given the other entries of their row."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from kernmend._typing import Array
 from kernmend.detect.tails import TINY, EntryTail
@@ -26,7 +27,9 @@ class Conditional:
 
     mean: Array
     sd: Array
-    O: Array  # noqa: E741 (the formula's letter)
+    inverse: Array  # O itself, or W with O = (I - W'W) / lam where rows are fewer than columns (Woodbury)
+    lam: float
+    dense: bool
     A: Array
     free: Array
 
@@ -42,26 +45,48 @@ class Conditional:
         sd = np.where(sd > 0, sd, 1.0)
         V /= sd
         lam = RIDGE * (1 + 10 * d / n)
-        if d > n:  # Woodbury
-            O = (np.eye(d) - V.T @ np.linalg.solve(V @ V.T + n * lam * np.eye(n), V)) / lam  # noqa: E741
+        if d > n:
+            root = np.linalg.cholesky(V @ V.T + n * lam * np.eye(n))
+            inverse = solve_triangular(root, V, lower=True)
         else:
-            O = np.linalg.inv(V.T @ V / n + lam * np.eye(d))  # noqa: E741
-        A = V @ O
-        return cls(mean, sd, O, A, n - (A * V).sum(axis=1))
+            inverse = np.linalg.inv(V.T @ V / n + lam * np.eye(d))
+        out = cls(mean, sd, inverse, lam, d <= n, V, np.zeros(n))
+        A = out.times(V)
+        return replace(out, A=A, free=n - (A * V).sum(axis=1))
+
+    def times(self, V: Array) -> Array:
+        """Return V O."""
+        out: Array = V @ self.inverse if self.dense else (V - (V @ self.inverse.T) @ self.inverse) / self.lam
+        return out
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of O."""
+        if self.dense:
+            return np.diag(self.inverse).copy()
+        out: Array = (1.0 - np.square(self.inverse).sum(axis=0)) / self.lam
+        return out
+
+    def some(self, m: NDArray[np.bool_]) -> Array:
+        """Return some rows of O."""
+        if self.dense:
+            return self.inverse[m]
+        out: Array = -(self.inverse[:, m].T @ self.inverse)
+        out[np.arange(len(out)), np.flatnonzero(m)] += 1.0
+        return out / self.lam
 
     def predict(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return the expectation of every entry; `rows` says which of the fitted rows these are (None: new ones)."""
         missing, V = np.isnan(Z), np.nan_to_num((Z - self.mean) / self.sd)
         a = np.zeros(V.shape) if rows is None else self.A[rows]
         f = np.ones(len(V)) if rows is None else self.free[rows]
-        diagonal = np.diag(self.O) + a**2 / f[:, np.newaxis]
+        diagonal = self.diagonal() + a**2 / f[:, np.newaxis]
         for i in np.flatnonzero(missing.any(axis=1)):
             m = missing[i]
-            G = self.O[m] + np.outer(a[i, m], a[i]) / f[i]
+            G = self.some(m) + np.outer(a[i, m], a[i]) / f[i]
             S = np.linalg.solve(G[:, m], G)
             V[i, m] = -S[:, ~m] @ V[i, ~m]
             diagonal[i, ~m] -= np.einsum("kj,kj->j", G, S)[~m]
-        error = V @ self.O + a * (np.einsum("ij,ij->i", a, V) / f)[:, np.newaxis]
+        error = self.times(V) + a * (np.einsum("ij,ij->i", a, V) / f)[:, np.newaxis]
         out: Array = np.where(missing, V, V - error / diagonal) * self.sd + self.mean
         return out
 

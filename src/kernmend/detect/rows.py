@@ -191,8 +191,13 @@ class RowDetector:
         return cls(choice.kind, choice.eps, span, units, groups, line, suspect), u
 
     def against(self, Y: Array) -> "RowDetector":
-        """Return one that holds rows against other good rows, with the same threshold."""
-        return replace(self, span=Span.of(Y[landmarks(Y, np.arange(len(Y)))], self.span.kernel))
+        """Return one that holds rows against other good rows: what is typical is seen from these, the line stays."""
+        span = Span.of(Y[landmarks(Y, np.arange(len(Y)))], self.span.kernel)
+        r, errors = span.own(self.eps)
+        units = error_units(errors)
+        middle, low = np.percentile(log_score(self.kind, r, errors, units), [50.0, 15.87])
+        unit = max(float(middle - low), LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1])))
+        return replace(self, span=span, units=units, groups=replace(self.groups, middle=float(middle), unit=unit))
 
     def u(self, Y: Array) -> Array:
         """Return u of new rows."""

@@ -158,7 +158,7 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._n_reference = len(self.recovered_) - n
         est: Any
         for est in (self, getattr(self, "best_estimator_", self)):
-            for name in _dask.OF_ROWS.keys() & vars(est).keys():
+            for name in {*_dask.OF_ROWS, "entry_scores_"} & vars(est).keys():
                 setattr(est, name, getattr(est, name)[:n].copy())
             est._usual_share = float(est.outliers_.mean())
         inside = self._changed_rows < n

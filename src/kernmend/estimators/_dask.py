@@ -55,7 +55,7 @@ def fit(est: Any, X: Any) -> None:
     est._learn_from(learned)
     est._tell(learned)
     est._of_landmarks = {name: vars(est)[name] for name in OF_ROWS if name in vars(est)}
-    del est.entry_scores_  # as large as the data: of rows in memory only
+    del est.entry_scores_  # as large as the data: of rows that are all compared only
     est._landmark_rows, est.n_missing_ = rows, int(sum(facts[2] for facts in taken))
     _make_lazy(est, X, parts, sizes, starts)
 

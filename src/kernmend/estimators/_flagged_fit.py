@@ -82,7 +82,10 @@ class FlaggedRecovery(Recovery):
         recovered = X.copy()
         recovered[landmarks] = self.recovered_
         parts: dict[str, Any] = {}
+        del self.entry_scores_  # as large as the data, and larger than float32: of rows that are all compared only
         for name in PER_ROW:
+            if name not in vars(self):
+                continue
             of_landmarks = getattr(self, name)
             parts[name] = np.zeros((X.shape[0], *of_landmarks.shape[1:]), dtype=of_landmarks.dtype)
             parts[name][landmarks] = of_landmarks
@@ -93,8 +96,8 @@ class FlaggedRecovery(Recovery):
                     rows = some.start + np.flatnonzero(others[some])
                     known = [None if mask is None else mask[rows] for mask in (good, wrong)]
                     recovered[rows], found = self._mend_rows(X[rows], *known)
-                    for name, values in found.items():
-                        parts[name][rows] = values
+                    for name, values in parts.items():
+                        values[rows] = found[name]
                     done += rows.size
                     if callback is not None:
                         callback(done, float(parts["outliers_"].mean()))

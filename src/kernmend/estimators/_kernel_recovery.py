@@ -103,7 +103,7 @@ class KernelRecovery(FlaggedRecovery):
     suspects_ : ndarray of bool, shape (n_samples,)
         Rows that are unusual and were not changed.
     entry_scores_ : ndarray of shape (n_samples, n_features)
-        With repair="flagged": -log10 of the chance of a good entry being as far out.
+        With repair="flagged": -log10 of the chance of a good entry being as far out. Not where landmarks were drawn.
     entry_outliers_ : ndarray of bool, shape (n_samples, n_features)
         The entries of flagged rows that were found wrong, or replaced. With repair="all" only for error "entries".
     objective_ : ndarray of shape (n_iter_ + 1,)
