@@ -25,6 +25,7 @@ SKEW_SD = 0.5  # prior standard deviation of the skewness q about 0, the normal 
 SKEWS = -1.0, 2.0  # from the tail of an exponential of the score to the logarithm of a quarter of a squared normal
 BROAD = 0.3  # of the second group spread evenly above the median: wrong rows may differ from injected ones
 OWN_BROAD = 0.1  # of a second group with a place of its own: that place is what the scores show
+NARROWEST = 0.5  # of the spread of the lower half, the least scale of f0; less is a group ("pictures", patches)
 MOST_WRONG = 0.5  # share of the rows: what is wrong is the smaller part
 EVIDENCE = 4.0  # log-likelihood that the second group must add: p = 0.002 for one parameter at its boundary
 APART = 2.0  # standard deviations of each group between them, for a second group at a place of its own
@@ -162,7 +163,7 @@ class TwoGroups:
         middle, low = np.percentile(scores, [50.0, 15.87])
         unit = max(float(middle - low), least)
         x = np.sort((scores - middle) / unit)
-        floor = float(np.log(max(least / unit, 1e-3)))
+        floor = float(np.log(max(least / unit, NARROWEST)))
         N = max(scores.size / 2, 4) / INFORMATION
         one_value, null = _fit_one(x, floor)
         alone = cls(float(middle), unit, null, 0.0, 0.0, N, np.array([0.0, 1.0]), np.zeros(2))
