@@ -17,6 +17,7 @@ KIND = "@"
 MODULES = (
     "kernmend.kernels",
     "kernmend.mending",
+    "kernmend.detect.around",
     "kernmend.detect.detector",
     "kernmend.detect.entries",
     "kernmend.detect.rows",

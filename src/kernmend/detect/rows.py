@@ -6,6 +6,7 @@ With P = (K + eps I)^-1, K the Gram matrix of the rows, three scores, all leave-
 - "all", "worst": e_i = (P X)_i / P_ii is the error of the row's expectation from the others, each column in units of
   its own errors; the mean square of all entries, or of the largest twentieth.
 Which score, kernel width and ridge: those under which injected rows (some entries taken from other rows) rank highest.
+Where nothing is found so, each score is held against those of the row's neighbours.
 """
 
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.detect.around import NEAREST, Around, nearest_rows
 from kernmend.detect.tails import EVIDENCE, TwoGroups
 from kernmend.kernels import RBF, median_squared_distance, squared_distances
 from kernmend.spectral import eigenpairs
@@ -31,9 +33,10 @@ INJECTED = 300  # rows; the standard error of their mean rank is 0.01
 MOST = 0.8  # share of the rows that they are to exceed: the others may be wrong themselves
 TELLS = 0.55  # mean of those ranks: 0.48 is chance, its standard error 0.016; below, no group can be told by a score
 BETTER = 2.0  # standard errors by which another score must find them better than "span", which has no blind spot
+LOWER = 0.02  # of the rows; wrong ones that a better look puts above injected ones cost these less than that
 SURE, LIKELY = 0.9, 0.5  # probability of being wrong: of flagged rows, of suspects
 LEAST_SPREAD = 0.8  # of sqrt(2 / d), the spread of log squared lengths of random rows: less is that of a regular grid
-GROUP, NEAREST = 0.8, 12  # share of wrong rows among the nearest of a wrong row: they are a group of a wider spread
+GROUP = 0.8  # share of wrong rows among the nearest of a wrong row: they are a group of a wider spread
 LANDMARKS = 800  # rows of the reference
 ROUNDING = 1e-14  # of r
 
@@ -106,7 +109,7 @@ class Choice(NamedTuple):
     """A score, how well it finds injected rows (each one's rank, capped), and what it says of them."""
 
     kind: Kind
-    kernel: RBF
+    span: Span
     eps: float
     power: float
     ranks: Array
@@ -136,16 +139,50 @@ def choose_score(L: Array) -> Choice:
             new_r, new_errors = span.new(injected, projected, eps, place)
             narrow = float(np.median(r)) > STRANGERS
             for kind in KINDS if L.shape[1] >= MANY_COLUMNS else KINDS[:1]:
-                own = np.sort(log_score(kind, r, errors, units))
+                own = log_score(kind, r, errors, units)
                 got = log_score(kind, new_r, new_errors, units)
-                rank = np.searchsorted(own, got) / own.size
+                rank = ranks(own, got)
                 capped = np.minimum(rank, MOST)
                 power = float(capped.mean() + 0.01 * rank.mean())
                 if kind not in best or (power > best[kind].power and not (kind == "span" and narrow)):
-                    best[kind] = Choice(kind, span.kernel, eps, power, capped, got)
+                    best[kind] = Choice(kind, span, eps, power, capped, got)
     first = max(best.values(), key=lambda choice: choice.power)
-    more = first.ranks - best["span"].ranks
-    return first if more.mean() > BETTER * more.std() / np.sqrt(more.size) else best["span"]
+    return first if clearly(first.ranks - best["span"].ranks) else best["span"]
+
+
+def clearly(more: Array) -> bool:
+    """Whether the mean of paired differences is above 0 by more than chance."""
+    return float(more.mean()) > BETTER * float(more.std() / np.sqrt(more.size))
+
+
+def ranks(scores: Array, injected: Array) -> Array:
+    """Return the share of the scores that each injected one exceeds."""
+    out: Array = np.searchsorted(np.sort(scores), injected) / scores.size
+    return out
+
+
+@dataclass(frozen=True)
+class Look:
+    """Scores of rows and of injected ones, as they are or held against those of neighbours, and their two groups."""
+
+    around: Around | None
+    scores: Array
+    injected: Array
+    groups: TwoGroups
+
+    def finds(self) -> bool:
+        """Whether a row is wrong."""
+        return bool((self.scores > self.groups.threshold(SURE)).any())
+
+    def sees_more(self, other: "Look", line: float) -> bool:
+        """Whether more injected rows are beyond a line in u than by another look."""
+        here, there = (look.groups.u(look.injected) > line for look in (self, other))
+        return clearly(here.astype(np.float64) - there)
+
+    def ranks_lower(self, other: "Look") -> bool:
+        """Whether injected rows rank lower than by another look."""
+        here, there = (float(ranks(look.scores, look.injected).mean()) for look in (self, other))
+        return there - here > LOWER
 
 
 @dataclass(frozen=True)
@@ -156,6 +193,7 @@ class RowDetector:
     eps: float
     span: Span
     units: Array
+    around: Around | None
     groups: TwoGroups
     line: float
     suspect_line: float
@@ -171,38 +209,70 @@ class RowDetector:
         """
         every = landmarks(Y, np.arange(len(Y)))
         choice = choose_score(Y[every])
-        span = Span.of(Y[every], choice.kernel)
-        r, errors = span.own(choice.eps)
+        span, (r, errors) = choice.span, choice.span.own(choice.eps)
         units = error_units(errors)
         scores = np.empty(len(Y))
         if every.size < len(Y):
             scores[:] = log_score(choice.kind, *span.new(Y, span.project(Y), choice.eps), units)
         scores[every] = log_score(choice.kind, r, errors, units)
-        least = LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
-        blind = choice.power < TELLS
-        groups = TwoGroups.of(scores, choice.injected, least=least, evidence=evidence, only_one=blind)
-        if _is_group(Y[every], scores[every] > groups.threshold(SURE)):
-            groups = TwoGroups.of(scores, least=least, only_one=True)
-        u = groups.u(scores)
+        look = best_look(Y, every, scores, choice, cap, evidence)
+        groups, u = look.groups, look.groups.u(look.scores)
         line, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
         suspect = min(line, suspect, float(np.log(len(Y))))
         reference = landmarks(Y, np.flatnonzero((u <= line) | good))
-        span = Span.of(Y[reference], choice.kernel)
-        return cls(choice.kind, choice.eps, span, units, groups, line, suspect), u
+        if not np.array_equal(reference, every):
+            span = Span.of(Y[reference], span.kernel)
+        around = look.around and look.around.against(span.L, log_score(choice.kind, *span.own(choice.eps), units))
+        return cls(choice.kind, choice.eps, span, units, around, groups, line, suspect), u
 
     def against(self, Y: Array) -> "RowDetector":
         """Return one that holds rows against other good rows: what is typical is seen from these, the line stays."""
         span = Span.of(Y[landmarks(Y, np.arange(len(Y)))], self.span.kernel)
         r, errors = span.own(self.eps)
         units = error_units(errors)
-        middle, low = np.percentile(log_score(self.kind, r, errors, units), [50.0, 15.87])
-        unit = max(float(middle - low), LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1])))
-        return replace(self, span=span, units=units, groups=replace(self.groups, middle=float(middle), unit=unit))
+        scores = log_score(self.kind, r, errors, units)
+        around = self.around and self.around.against(span.L, scores)
+        if around is not None:
+            scores = scores - around.expected(span.L, np.arange(len(scores)))
+        middle, low = np.percentile(scores, [50.0, 15.87])
+        unit = max(float(middle - low), least_spread(Y))
+        groups = replace(self.groups, middle=float(middle), unit=unit)
+        return replace(self, span=span, units=units, around=around, groups=groups)
 
     def u(self, Y: Array) -> Array:
         """Return u of new rows."""
         scores = log_score(self.kind, *self.span.new(Y, self.span.project(Y), self.eps), self.units)
-        return self.groups.u(scores)
+        return self.groups.u(scores if self.around is None else scores - self.around.expected(Y))
+
+
+def best_look(Y: Array, every: NDArray[np.intp], scores: Array, choice: Choice, cap: float, evidence: float) -> Look:
+    """Return the scores as they are where they find wrong rows; else held against neighbours, where that finds more.
+
+    Scores that neighbours explain say less of what is wrong than their errors do ("pictures", unit length, COIL: noise
+    .25 without this, .9 with it), unless injected rows rank lower by these (patches of a photograph).
+    """
+    L, least, blind = Y[every], least_spread(Y), choice.power < TELLS
+
+    def look(around: Around | None, scores: Array, injected: Array) -> Look:
+        groups = TwoGroups.of(scores, injected, least=least, evidence=evidence, only_one=blind)
+        if _is_group(L, scores[every] > groups.threshold(SURE)):
+            groups = TwoGroups.of(scores, least=least, only_one=True)
+        return Look(around, scores, injected, groups)
+
+    plain = look(None, scores, choice.injected)
+    if plain.finds():
+        return plain
+    around, (mixed, place) = Around.of(L, scores[every]), inject(L)
+    expected = around.expected(Y) if every.size < len(Y) else np.empty(len(Y))
+    expected[every] = around.expected(L, np.arange(every.size))
+    near = look(around, scores - expected, choice.injected - around.expected(mixed, place))
+    better = not near.ranks_lower(plain) and (near.finds() or near.sees_more(plain, cap))
+    return near if better else plain
+
+
+def least_spread(Y: Array) -> float:
+    """Return the least spread of scores of rows that are not a regular grid."""
+    return LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
 
 
 def _is_group(L: Array, wrong: NDArray[np.bool_]) -> bool:
@@ -210,10 +280,7 @@ def _is_group(L: Array, wrong: NDArray[np.bool_]) -> bool:
     rows = np.flatnonzero(wrong)
     if rows.size < NEAREST:
         return False
-    distances = squared_distances(L[rows], L)
-    distances[np.arange(rows.size), rows] = np.inf
-    nearest = np.argpartition(distances, NEAREST - 1, axis=1)[:, :NEAREST]
-    return float(wrong[nearest].mean()) > GROUP
+    return float(wrong[nearest_rows(squared_distances(L[rows], L), rows)].mean()) > GROUP
 
 
 def landmarks(Y: Array, rows: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -58,7 +58,7 @@ class EntryTail:
                 side = far[sign * deviations > TINY]
                 share = max(side.size, 1) / max(deviations.size, 1)
                 bulk = without_end_group(side if side.size >= FEWEST else far[far > TINY], END_GROUP * deviations.size)
-                q_low, q = np.maximum(np.quantile(bulk, SIDE), TINY) if bulk.size > 3 else (low, high)
+                q_low, q = (max(sorted_quantile(bulk, at), TINY) for at in SIDE) if bulk.size > 3 else (low, high)
                 sides.append((q, np.log(q / q_low) / np.log(high / low), share, max(bulk.size, 4)))
         q, shape, share, m = np.array(sides).T
         middle = max(float(np.median(shape)), SHAPES[0])
@@ -75,6 +75,13 @@ class EntryTail:
             u0 = -np.log1p(-SIDE[1]) * np.minimum(np.abs(D) / q, 1e6) ** (1.0 / shape)
             out = np.where(sign * D > TINY, N * np.log1p(u0 / N) - np.log(share), out)
         return out
+
+
+def sorted_quantile(values: Array, at: float) -> float:
+    """Return a quantile of sorted values, as `np.quantile` does; that takes most of the time with many columns."""
+    place = at * (values.size - 1)
+    below = int(place)
+    return float(values[below] + (place - below) * (values[min(below + 1, values.size - 1)] - values[below]))
 
 
 def without_end_group(values: Array, most: float) -> Array:

@@ -1,0 +1,99 @@
+"""Scores held against those of neighbours."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kernmend
+from kernmend.detect.around import NEAREST, Around, nearest_rows, robust_slope
+from kernmend.detect.detector import Detector
+from kernmend.detect.rows import RowDetector
+
+seeds = st.integers(0, 10_000)
+
+
+def two_kinds(seed, n=200, d=30, wrong=10):
+    """Return rows of two kinds on planes, one with far more noise, and wrong ones among the quiet kind."""
+    rng = np.random.default_rng(seed)
+    loud = np.arange(n) % 2 == 0
+    planes = rng.standard_normal((2, 3, d))
+    X = np.einsum("ik,ikd->id", rng.standard_normal((n, 3)), planes[loud.astype(int)])
+    X = X + np.where(loud, 0.5, 0.02)[:, np.newaxis] * rng.standard_normal((n, d))
+    X[loud] += 20.0
+    bad = np.zeros(n, dtype=bool)
+    bad[np.flatnonzero(~loud)[:wrong]] = True
+    X[bad] += 0.5 * rng.standard_normal((wrong, d))
+    return X, bad
+
+
+@given(seed=seeds)
+def test_the_nearest_rows_are_those_of_a_full_sort_without_the_own_place(seed):
+    rng = np.random.default_rng(seed)
+    distances = rng.uniform(size=(20, 30))
+    place = rng.integers(0, 30, 20)
+    without = distances.copy()
+    without[np.arange(20), place] = np.inf
+    found = nearest_rows(distances.copy(), place)
+    np.testing.assert_array_equal(np.sort(found, axis=1), np.sort(np.argsort(without, axis=1)[:, :NEAREST], axis=1))
+
+
+@given(seed=seeds, slope=st.floats(0.1, 0.9))
+def test_the_slope_is_that_of_most_rows(seed, slope):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(300)
+    y = slope * x + 0.1 * rng.standard_normal(300)
+    y[:30] += 20.0
+    assert robust_slope(x, y) == pytest.approx(slope, abs=0.06)
+    assert robust_slope(x, -y) == 0.0
+    assert robust_slope(x, np.zeros(300)) == 0.0
+
+
+@given(seed=seeds)
+def test_what_is_expected_moves_with_the_scores_and_not_with_their_level(seed):
+    rng = np.random.default_rng(seed)
+    L, scores, Y = rng.standard_normal((40, 3)), rng.standard_normal(40), rng.standard_normal((5, 3))
+    around = Around(L, scores, float(np.median(scores)), 0.7)
+    np.testing.assert_allclose(around.against(L, scores + 3.0).expected(Y), around.expected(Y), atol=1e-12)
+    np.testing.assert_allclose(around.against(L, 2.0 * scores).expected(Y), 2.0 * around.expected(Y), atol=1e-12)
+    assert not Around(L, scores, 0.0, 0.0).expected(Y).any()
+    assert not Around(L[:NEAREST], scores[:NEAREST], 0.0, 1.0).expected(Y).any()
+
+
+def test_neighbours_that_are_alike_tell_what_scores_to_expect():
+    rng = np.random.default_rng(0)
+    L = rng.standard_normal((200, 2))
+    L[100:] += 50.0
+    scores = np.repeat([0.0, 5.0], 100) + 0.1 * rng.standard_normal(200)
+    around = Around.of(L, scores)
+    assert around.slope > 0.9
+    left = scores - around.expected(L, np.arange(200))
+    assert left.std() < 0.2
+    apart = Around.of(L, rng.permutation(scores))
+    assert apart.slope < 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_error_smaller_than_the_noise_of_other_rows_is_found(seed):
+    X, bad = two_kinds(seed)
+    detector, u = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))
+    assert detector.around is not None
+    assert ((u > detector.line) & bad).sum() >= 8
+    assert ((u > detector.line) & ~bad).sum() <= 2
+    assert (detector.u(X[bad]) > detector.line).sum() >= 8
+
+
+def test_clean_rows_of_two_kinds_stay_and_their_model_sees_new_wrong_rows():
+    X, bad = two_kinds(0)
+    clean, _ = two_kinds(0, wrong=0)
+    detector, found = Detector.fit(clean)
+    assert found.rows.sum() <= 1
+    assert (detector.find(X[bad]).scores > detector.threshold).sum() >= 8
+
+
+def test_a_model_with_neighbours_is_saved(tmp_path):
+    X, _ = two_kinds(1)
+    est = kernmend.KernelRecovery(scale=None).fit(X)
+    assert est._rows.detector.rows.around is not None
+    est.save(tmp_path / "model.km")
+    np.testing.assert_array_equal(kernmend.load(tmp_path / "model.km").score_samples(X), est.score_samples(X))
