@@ -110,6 +110,14 @@ class Detector:
         Y = looked[2] if self.alone else Z
         return self._join(Z, *looked, self.rows.u(Y if self.columns else Y * self.scale + self.centre))
 
+    def scores(self, X: Array) -> Array:
+        """Return the scores that `find` gives new rows; entries are not looked at where they decide nothing."""
+        return self.rows.u(X) / LOG10 if self.rows_only() else self.find(X).scores
+
+    def rows_only(self) -> bool:
+        """Whether rows are judged as they are."""
+        return not (self.alone or self.columns)
+
     def expected(self, X: Array, entries: NDArray[np.bool_]) -> Array:
         """Return the rows with some entries replaced by what the others of their row say of them."""
         Z = np.where(entries, np.nan, (X - self.centre) / self.scale)

@@ -107,7 +107,7 @@ class Suspicion:
 
     def __call__(self, X: Array) -> Array:
         """Return the suspicion of each row."""
-        return self.detector.find(X).scores / max(self.detector.threshold, 1e-9)
+        return self.detector.scores(X) / max(self.detector.threshold, 1e-9)
 
 
 @dataclass(frozen=True)
