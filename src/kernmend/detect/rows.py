@@ -6,7 +6,7 @@ With P = (K + eps I)^-1, K the Gram matrix of the rows, three scores, all leave-
 - "all", "worst": e_i = (P X)_i / P_ii is the error of the row's expectation from the others, each column in units of
   its own errors; the mean square of all entries, or of the largest twentieth.
 Which score, kernel width and ridge: those under which injected rows (some entries taken from other rows) rank highest.
-Where nothing is found so, each score is held against those of the row's neighbours.
+Each score is taken as it is, or held against those of the row's neighbours: whichever shows wrong rows more clearly.
 """
 
 from dataclasses import dataclass, replace
@@ -246,10 +246,11 @@ class RowDetector:
 
 
 def best_look(Y: Array, every: NDArray[np.intp], scores: Array, choice: Choice, cap: float, evidence: float) -> Look:
-    """Return the scores as they are where they find wrong rows; else held against neighbours, where that finds more.
+    """Return the scores as they are, or held against those of neighbours: the look that shows wrong rows more clearly.
 
-    Scores that neighbours explain say less of what is wrong than their errors do ("pictures", unit length, COIL: noise
-    .25 without this, .9 with it), unless injected rows rank lower by these (patches of a photograph).
+    That is the one whose second group adds more to the log-likelihood; where neither finds wrong rows, the one beyond
+    whose line more injected rows are ("pictures", unit length, COIL of five objects: noise .25 without the neighbours,
+    .9 with them). Where injected rows rank lower, neighbours mislead (patches of a photograph, at the edge of the sky).
     """
     L, least, blind = Y[every], least_spread(Y), choice.power < TELLS
 
@@ -260,14 +261,15 @@ def best_look(Y: Array, every: NDArray[np.intp], scores: Array, choice: Choice, 
         return Look(around, scores, injected, groups)
 
     plain = look(None, scores, choice.injected)
-    if plain.finds():
-        return plain
     around, (mixed, place) = Around.of(L, scores[every]), inject(L)
     expected = around.expected(Y) if every.size < len(Y) else np.empty(len(Y))
     expected[every] = around.expected(L, np.arange(every.size))
     near = look(around, scores - expected, choice.injected - around.expected(mixed, place))
-    better = not near.ranks_lower(plain) and (near.finds() or near.sees_more(plain, cap))
-    return near if better else plain
+    if near.ranks_lower(plain):
+        return plain
+    if plain.finds() or near.finds():
+        return max(plain, near, key=lambda each: each.groups.gain if each.finds() else 0.0)
+    return near if near.sees_more(plain, cap) else plain
 
 
 def least_spread(Y: Array) -> float:
