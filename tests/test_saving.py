@@ -106,6 +106,19 @@ def refused(path, content, match=None):
     return str(caught.value)
 
 
+def test_wide_data_whose_mender_remembers_what_its_rows_span(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3)) @ rng.standard_normal((3, 100)) + 0.01 * rng.standard_normal((40, 100))
+    X[3] += 3.0 * rng.standard_normal(100)
+    est = KernelRecovery().fit(X)
+    mended = est.transform(X)
+    assert "_span" in vars(est._rows.mender)
+    est.save(tmp_path / "model.km")
+    loaded = kernmend.load(tmp_path / "model.km")
+    assert "_span" not in vars(loaded._rows.mender)
+    np.testing.assert_array_equal(loaded.transform(X), mended)
+
+
 def test_every_changed_byte_is_noticed(model, tmp_path):
     assert len(model) < 60_000
     for place in {*range(0, len(model), 97), *range(200), *range(len(model) - 300, len(model))}:

@@ -6,7 +6,7 @@ Classes are found by name in a fixed table, never imported by what a file says, 
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
@@ -122,8 +122,14 @@ class Encoder:
             )
         if isinstance(value, tuple):
             return {KIND: "named tuple", "class": name, "items": self._list(list(value), where)}
-        state = {key: self(part, f"{where}.{key}") for key, part in vars(value).items()}
+        made_again = {key for key, kept in _members(type(value)).items() if isinstance(kept, cached_property)}
+        state = {key: self(part, f"{where}.{key}") for key, part in vars(value).items() if key not in made_again}
         return {KIND: "object", "class": name, "state": state}
+
+
+def _members(cls: type) -> dict[str, Any]:
+    """Return what a class and its bases define, by name."""
+    return {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
 
 
 class Decoder:
