@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import kernmend
 from kernmend.detect.around import NEAREST, Around, nearest_rows, robust_slope
 from kernmend.detect.detector import Detector
-from kernmend.detect.rows import RowDetector
+from kernmend.detect.rows import RowDetector, _joined
 
 seeds = st.integers(0, 10_000)
 
@@ -97,3 +97,19 @@ def test_a_model_with_neighbours_is_saved(tmp_path):
     assert est._rows.detector.rows.around is not None
     est.save(tmp_path / "model.km")
     np.testing.assert_array_equal(kernmend.load(tmp_path / "model.km").score_samples(X), est.score_samples(X))
+
+
+@given(seed=seeds)
+def test_neighbours_promote_rows_beyond_the_line_and_no_others(seed):
+    rng = np.random.default_rng(seed)
+    plain, near = rng.exponential(3.0, (2, 50))
+    joined = _joined(plain, near, 4.0)
+    np.testing.assert_array_equal(joined > 4.0, near > 4.0)
+    np.testing.assert_array_equal(joined[near <= 4.0], np.minimum(plain, 4.0)[near <= 4.0])
+
+
+def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():
+    X, bad = two_kinds(0)
+    detector = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))[0]
+    again = detector.against(detector.span.L)
+    np.testing.assert_array_equal(detector.u(X[bad]) > detector.line, again.u(X[bad]) > again.line)
