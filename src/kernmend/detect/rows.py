@@ -254,7 +254,8 @@ class RowDetector:
 def _joined(plain: Array, near: Array, line: float) -> Array:
     """Return u of rows: by the look at neighbours of those that are wrong by it, as they are of all others.
 
-    Rare kinds of rows have neighbours like themselves: they are unusual all the same ("labelled": AUC .72 without this, .75 with it).
+    Rare kinds of rows have neighbours like themselves and are unusual all the same ("labelled": AUC .72 without this,
+    .75 with it).
     """
     return np.where(near > line, near, np.minimum(plain, line))
 
