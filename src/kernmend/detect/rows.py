@@ -269,30 +269,31 @@ def _moved(groups: TwoGroups, scores: Array, least: float) -> TwoGroups:
 def best_look(
     Y: Array, every: NDArray[np.intp], scores: Array, choice: Choice, cap: float, evidence: float
 ) -> tuple[Look, Look]:
-    """Return the scores as they are, and these or those held against neighbours: what shows wrong rows more clearly.
+    """Return the scores as they are, and these or, where they find nothing, those held against neighbours.
 
-    That is the look whose second group adds more to the log-likelihood; where neither finds wrong rows, the one beyond
-    whose line more injected rows are ("pictures", unit length, COIL of five objects: noise .25 without the neighbours,
-    .9 with them). Where injected rows rank lower, neighbours mislead (patches of a photograph, at the edge of the sky).
+    Neighbours must show wrong rows by log(n) more evidence, since rows at the edge of a cloud exceed theirs as well;
+    where neither finds wrong rows, the look is taken beyond whose line more injected rows are ("pictures", unit length,
+    COIL of five objects: noise .25 without the neighbours, .8 with them). Where injected rows rank lower, neighbours
+    mislead (patches of a photograph, at the edge of the sky).
     """
     L, least, blind = Y[every], least_spread(Y), choice.power < TELLS
 
     def look(around: Around | None, scores: Array, injected: Array) -> Look:
-        groups = TwoGroups.of(scores, injected, least=least, evidence=evidence, only_one=blind)
+        needed = evidence + (float(np.log(len(Y))) if around else 0.0)
+        groups = TwoGroups.of(scores, injected, least=least, evidence=needed, only_one=blind)
         if _is_group(L, scores[every] > groups.threshold(SURE)):
             groups = TwoGroups.of(scores, least=least, only_one=True)
         return Look(around, scores, injected, groups)
 
     plain = look(None, scores, choice.injected)
+    if plain.finds():
+        return plain, plain
     around, (mixed, place) = Around.of(L, scores[every]), inject(L)
     expected = around.expected(Y) if every.size < len(Y) else np.empty(len(Y))
     expected[every] = around.expected(L, np.arange(every.size))
     near = look(around, scores - expected, choice.injected - around.expected(mixed, place))
-    if near.ranks_lower(plain):
-        return plain, plain
-    if plain.finds() or near.finds():
-        return plain, max(plain, near, key=lambda each: each.groups.gain if each.finds() else 0.0)
-    return plain, near if near.sees_more(plain, cap) else plain
+    better = not near.ranks_lower(plain) and (near.finds() or near.sees_more(plain, cap))
+    return plain, near if better else plain
 
 
 def least_spread(Y: Array) -> float:
