@@ -6,7 +6,7 @@ With P = (K + eps I)^-1, K the Gram matrix of the rows, three scores, all leave-
 - "all", "worst": e_i = (P X)_i / P_ii is the error of the row's expectation from the others, each column in units of
   its own errors; the mean square of all entries, or of the largest twentieth.
 Which score, kernel width and ridge: those under which injected rows (some entries taken from other rows) rank highest.
-Each score is taken as it is, or held against those of the row's neighbours: whichever shows wrong rows more clearly.
+Where these scores find nothing, each is held against those of the row's neighbours.
 """
 
 from dataclasses import dataclass, replace
