@@ -103,9 +103,10 @@ def test_a_model_with_neighbours_is_saved(tmp_path):
 def test_neighbours_promote_rows_beyond_the_line_and_no_others(seed):
     rng = np.random.default_rng(seed)
     plain, near = rng.exponential(3.0, (2, 50))
-    joined = _joined(plain, near, 4.0)
-    np.testing.assert_array_equal(joined > 4.0, near > 4.0)
-    np.testing.assert_array_equal(joined[near <= 4.0], np.minimum(plain, 4.0)[near <= 4.0])
+    joined = _joined(plain, near, 4.0, 9.0)
+    np.testing.assert_array_equal(joined > 4.0, (near > 4.0) | (plain > 9.0))
+    others = (near <= 4.0) & (plain <= 9.0)
+    np.testing.assert_array_equal(joined[others], np.minimum(plain, 4.0)[others])
 
 
 def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():

@@ -170,9 +170,9 @@ class Look:
     injected: Array
     groups: TwoGroups
 
-    def finds(self) -> bool:
-        """Whether a row is wrong."""
-        return bool((self.scores > self.groups.threshold(SURE)).any())
+    def finds(self, cap: float) -> bool:
+        """Whether a row is wrong: it belongs to the second group, or its u is beyond the largest line."""
+        return bool(((self.scores > self.groups.threshold(SURE)) | (self.groups.u(self.scores) > cap)).any())
 
     def sees_more(self, other: "Look", line: float) -> bool:
         """Whether more injected rows are beyond a line in u than by another look."""
@@ -199,6 +199,7 @@ class RowDetector:
     plain: TwoGroups
     around: Around | None
     groups: TwoGroups
+    cap: float
     line: float
     suspect_line: float
 
@@ -223,12 +224,12 @@ class RowDetector:
         groups = look.groups
         line, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
         suspect = min(line, suspect, float(np.log(len(Y))))
-        u = _joined(plain.groups.u(plain.scores), groups.u(look.scores), line)
+        u = _joined(plain.groups.u(plain.scores), groups.u(look.scores), line, cap)
         reference = landmarks(Y, np.flatnonzero((u <= line) | good))
         if not np.array_equal(reference, every):
             span = Span.of(Y[reference], span.kernel)
         around = look.around and look.around.against(span.L, log_score(choice.kind, *span.own(choice.eps), units))
-        return cls(choice.kind, choice.eps, span, units, plain.groups, around, groups, line, suspect), u
+        return cls(choice.kind, choice.eps, span, units, plain.groups, around, groups, cap, line, suspect), u
 
     def against(self, Y: Array) -> "RowDetector":
         """Return one that holds rows against other good rows: what is typical is seen from these, the line stays."""
@@ -248,16 +249,16 @@ class RowDetector:
         scores = log_score(self.kind, *self.span.new(Y, self.span.project(Y), self.eps), self.units)
         if self.around is None:
             return self.groups.u(scores)
-        return _joined(self.plain.u(scores), self.groups.u(scores - self.around.expected(Y)), self.line)
+        return _joined(self.plain.u(scores), self.groups.u(scores - self.around.expected(Y)), self.line, self.cap)
 
 
-def _joined(plain: Array, near: Array, line: float) -> Array:
+def _joined(plain: Array, near: Array, line: float, cap: float) -> Array:
     """Return u of rows: by the look at neighbours of those that are wrong by it, as they are of all others.
 
-    Rare kinds of rows have neighbours like themselves and are unusual all the same ("labelled": AUC .72 without this,
-    .75 with it).
+    Rare kinds of rows have neighbours like themselves and are unusual all the same; beyond `cap` they are wrong.
     """
-    return np.where(near > line, near, np.minimum(plain, line))
+    by_itself = np.where(plain > cap, plain, np.minimum(plain, line))
+    return np.where(near > line, np.maximum(near, by_itself), by_itself)
 
 
 def _moved(groups: TwoGroups, scores: Array, least: float) -> TwoGroups:
@@ -272,9 +273,8 @@ def best_look(
     """Return the scores as they are, and these or, where they find nothing, those held against neighbours.
 
     Neighbours must show wrong rows by log(n) more evidence, since rows at the edge of a cloud exceed theirs as well;
-    where neither finds wrong rows, the look is taken beyond whose line more injected rows are ("pictures", unit length,
-    COIL of five objects: noise .25 without the neighbours, .8 with them). Where injected rows rank lower, neighbours
-    mislead (patches of a photograph, at the edge of the sky).
+    where neither finds wrong rows, the look is taken beyond whose line more injected rows are. Where injected rows rank
+    lower, neighbours mislead (patches of a photograph, at the edge of the sky).
     """
     L, least, blind = Y[every], least_spread(Y), choice.power < TELLS
 
@@ -286,13 +286,13 @@ def best_look(
         return Look(around, scores, injected, groups)
 
     plain = look(None, scores, choice.injected)
-    if plain.finds():
+    if plain.finds(cap):
         return plain, plain
     around, (mixed, place) = Around.of(L, scores[every]), inject(L)
     expected = around.expected(Y) if every.size < len(Y) else np.empty(len(Y))
     expected[every] = around.expected(L, np.arange(every.size))
     near = look(around, scores - expected, choice.injected - around.expected(mixed, place))
-    better = not near.ranks_lower(plain) and (near.finds() or near.sees_more(plain, cap))
+    better = not near.ranks_lower(plain) and (near.finds(cap) or near.sees_more(plain, cap))
     return plain, near if better else plain
 
 
