@@ -14,9 +14,9 @@ from importlib import import_module
 import numpy as np
 
 from kernmend import OutlierPursuit, RobustPCA
-from kernmend.corruption import gaussian_noise
 from kernmend.datasets import load_mnist
-from kernmend.metrics import f1_score, snr
+from kernmend.datasets.corruption import gaussian_noise
+from kernmend.datasets.metrics import f1_score, snr
 
 SIZE, RANK, SHARE = 500, 25, 0.05
 REPEATS = 5

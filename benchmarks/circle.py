@@ -3,9 +3,9 @@
 import numpy as np
 
 from kernmend import KernelRecovery
-from kernmend.corruption import uniform_outliers
 from kernmend.datasets import make_circle
-from kernmend.metrics import mean_shift
+from kernmend.datasets.corruption import uniform_outliers
+from kernmend.datasets.metrics import mean_shift
 
 KERNELS = {"rbf, gamma 1": {"kernel": "rbf", "gamma": 1.0}, "poly, degree 2, coef0 1": {"kernel": "poly"}}
 

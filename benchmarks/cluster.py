@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from kernmend import KernelRecovery
-from kernmend.metrics import f1_score, snr
+from kernmend.datasets.metrics import f1_score, snr
 
 D, CHUNK, WRONG, LANDMARKS = 2000, 1000, 0.02, 500
 SAMPLE = 6  # chunks to look at, and blocks to mend again
@@ -87,7 +87,7 @@ def mended_again(source: Path, numbers: list[int]) -> list[np.ndarray]:
     """Return some blocks, as a fit in this process mends them."""
     import dask
 
-    from kernmend.cli_cluster import _array
+    from kernmend.cli.cluster import _array
     from kernmend.io._blocks import open_blocks
 
     blocks, data = open_blocks(source)

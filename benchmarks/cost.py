@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 
 from kernmend import KernelRecovery
-from kernmend.metrics import f1_score, snr
+from kernmend.datasets.metrics import f1_score, snr
 from kernmend.paper.experiments import get
 from kernmend.paper.machine import peak_megabytes, reset_peak
 from kernmend.paper.matrices import make_matrix

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from kernmend import KernelRecovery
-from kernmend.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers
 from kernmend.datasets import SURFACES, load_mnist, make_surface, rotate_images
-from kernmend.metrics import f1_score, mean_shift, snr
+from kernmend.datasets.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers
+from kernmend.datasets.metrics import f1_score, mean_shift, snr
 from kernmend.paper.matrices import Matrix, inpaint, wiener
 
 SEEDS = range(60, 65)  # not those that the rules were chosen on

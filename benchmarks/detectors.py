@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.default import SEEDS, box_outliers, corrupt, image_cases
 from kernmend import KernelRecovery
 from kernmend.datasets import SURFACES, make_surface
-from kernmend.metrics import f1_score
+from kernmend.datasets.metrics import f1_score
 
 DETECTORS = (
     *("ABOD", "CBLOF", "COF", "COPOD", "ECOD", "GMM", "HBOS", "IForest", "INNE", "KDE"),

@@ -7,8 +7,9 @@ import numpy as np
 from sklearn.impute import KNNImputer
 
 from kernmend import KernelRecovery
-from kernmend.completion import complete, median_observed_squared_distance
-from kernmend.kernels import Polynomial
+from kernmend.linalg.distances import median_observed_squared_distance
+from kernmend.model.kernels import Polynomial
+from kernmend.repair.completion import complete
 
 MISSING, WRONG = (0.3, 0.5), (0.1, 0.3, 0.5)
 SETS, SEEDS = 5, 10

@@ -5,13 +5,14 @@ import tracemalloc
 
 import numpy as np
 
-from kernmend.corruption import gaussian_noise
 from kernmend.datasets import make_random_walk
-from kernmend.errors import KernelError
-from kernmend.kernels import RBF, median_squared_distance
-from kernmend.objective import Objective
+from kernmend.datasets.corruption import gaussian_noise
+from kernmend.linalg.distances import median_squared_distance
+from kernmend.model.errors import KernelError
+from kernmend.model.kernels import RBF
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import NuclearPenalty, rho_from_cutoff
 from kernmend.solvers import solve_reduced
-from kernmend.spectral import NuclearPenalty, rho_from_cutoff
 
 N, D, RANK, ITERATIONS = 3600, 1024, 200, 12
 

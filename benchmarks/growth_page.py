@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.growth_work import DEFAULT, DIGITS, FULL, METHODS, MOVE, TURN, UNTOUCHED
-from kernmend.estimators._large import AUTO_LANDMARKS, MANY_ROWS
+from kernmend.large.landmarks import AUTO_LANDMARKS, MANY_ROWS
 from kernmend.paper.experiments import GAUSSIAN
 from kernmend.paper.store import Record
 

@@ -7,7 +7,7 @@ from benchmarks.growth_page import find, sizes_of
 from benchmarks.growth_work import DEFAULT, METHODS, UNTOUCHED
 from kernmend.paper.figures import COLOURS
 from kernmend.paper.store import Record
-from kernmend.plotting import FLAGGED, INK, TRACE
+from kernmend.report.plotting import FLAGGED, INK, TRACE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

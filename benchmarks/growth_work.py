@@ -15,10 +15,10 @@ import numpy as np
 from scipy.ndimage import affine_transform
 
 from kernmend import KernelRecovery, OutlierPursuit
-from kernmend.corruption import Corrupted, gaussian_noise
 from kernmend.datasets import load_mnist
-from kernmend.kernels import median_squared_distance
-from kernmend.metrics import f1_score, snr
+from kernmend.datasets.corruption import Corrupted, gaussian_noise
+from kernmend.datasets.metrics import f1_score, snr
+from kernmend.linalg.distances import median_squared_distance
 from kernmend.paper.experiments import GAMMA, GAUSSIAN
 from kernmend.paper.machine import machine, peak_megabytes, reset_peak, versions
 from kernmend.paper.matrices import CORRUPTION_SEED

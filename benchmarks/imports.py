@@ -8,7 +8,7 @@ STATEMENTS = {
     "sklearn.decomposition": "import sklearn.decomposition",
     "kernmend": "import kernmend",
     "kernmend.KernelRecovery": "from kernmend import KernelRecovery",
-    "kernmend --help": "import sys; sys.argv = ['kernmend', '--help']; from kernmend.cli import main; main()",
+    "kernmend --help": "import sys; sys.argv = ['kernmend', '--help']; from kernmend.cli.main import main; main()",
 }
 
 

@@ -16,9 +16,9 @@ from kernmend import (
     RobustKernelPCA,
     RobustPCA,
 )
-from kernmend.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers
 from kernmend.datasets import Surface, load_mnist, make_circle
-from kernmend.metrics import f1_score, mean_shift, snr
+from kernmend.datasets.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers
+from kernmend.datasets.metrics import f1_score, mean_shift, snr
 
 SEEDS = range(30, 33)  # not those that the defaults were chosen on
 METHODS: dict[str, Callable[[], Any]] = {

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.methods import METHODS, SEEDS, corrupted_circle, corrupted_digits
-from kernmend.corruption import Corrupted
+from kernmend.datasets.corruption import Corrupted
+from kernmend.datasets.metrics import snr
 from kernmend.io import replacing
-from kernmend.metrics import snr
-from kernmend.plotting import MethodRow, figure_methods
+from kernmend.report.plotting import MethodRow, figure_methods
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "methods.png"
 KINDS = {"noise": "noise", "occlusion": "covered"}  # the corruption, and what the picture calls it

@@ -9,8 +9,8 @@ from scipy.ndimage import zoom
 from sklearn.datasets import load_digits, load_sample_image
 
 from benchmarks.real_sample import Sample, some_rows
-from kernmend.corruption import gaussian_noise, occlusion
 from kernmend.datasets import MissingDataError, load_coil20, load_mnist, rotate_images
+from kernmend.datasets.corruption import gaussian_noise, occlusion
 
 SIZES = (100, 300)
 KINDS = ("noise", "occlusion", "salt and pepper", "stripe", "intruders", "clean")

@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score
 
 from benchmarks.real_sample import Sample, robust_sd
 from kernmend import KernelRecovery
-from kernmend.metrics import auc, f1_score
+from kernmend.datasets.metrics import auc, f1_score
 
 Found = dict[str, Any]
 Method = Callable[[Sample], Found]

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from kernmend import KernelRecovery
-from kernmend.corruption import occlusion
 from kernmend.datasets import load_mnist
+from kernmend.datasets.corruption import occlusion
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

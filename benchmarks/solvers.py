@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from kernmend.corruption import gaussian_noise
 from kernmend.datasets import load_mnist
-from kernmend.errors import KernelError
-from kernmend.kernels import RBF, median_squared_distance
-from kernmend.metrics import snr
-from kernmend.objective import Objective
+from kernmend.datasets.corruption import gaussian_noise
+from kernmend.datasets.metrics import snr
+from kernmend.linalg.distances import median_squared_distance
+from kernmend.model.errors import KernelError
+from kernmend.model.kernels import RBF
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import NuclearPenalty
 from kernmend.solvers import SolverResult, solve_alternating, solve_parallel, solve_reduced
-from kernmend.spectral import NuclearPenalty
 
 SWEEPS = 30
 SETTINGS = ((0.003, 10.0, 0.8), (0.003, 10.0, 0.3), (0.0003, 1e5, 0.8))

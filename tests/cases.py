@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from kernmend import KernelRecovery
-from kernmend.corruption import gaussian_noise
 from kernmend.datasets import make_cubic_surface
-from kernmend.kernels import RadialKernel
+from kernmend.datasets.corruption import gaussian_noise
+from kernmend.model.kernels import RadialKernel
 
 ERRORS = ["rows", "entries", "kernel"]
 IGNORE_MAX_ITER = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -4,7 +4,7 @@ import sys
 import pytest
 from hypothesis import settings
 
-from kernmend.cli import _run
+from kernmend.cli.main import _run
 
 # Helpers that assert on behalf of a test: their failures should show values, like the test's own.
 pytest.register_assert_rewrite("kernel_contract")

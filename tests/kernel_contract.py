@@ -5,7 +5,7 @@ from reference import numerical_gradient
 
 
 def check_kernel_contract(kernel, A, B, *, psd=True, rtol=1e-6):
-    """Assert the contract of `kernmend.kernels.Kernel` on the rows of A (n, d) and B (m, d), n and m different.
+    """Assert the contract of `kernmend.model.kernels.Kernel` on the rows of A (n, d) and B (m, d), n and m different.
 
     `psd=False` for a kernel that is not positive semidefinite on all data, such as a polynomial of fractional degree.
     """

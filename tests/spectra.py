@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernmend.spectral import TopEigenpairs
+from kernmend.linalg.eigen import TopEigenpairs
 
 
 def orthogonal(seed, n):

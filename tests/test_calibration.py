@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from kernmend.calibration import CUTOFFS, FORCES, ROUGH_ROWS, Evidence, calibrate
-from kernmend.corruption import gaussian_noise
 from kernmend.datasets import make_cubic_surface
-from kernmend.kernels import RBF, Linear, Polynomial, median_squared_distance
-from kernmend.mending import Mender, Settings
-from kernmend.metrics import snr
+from kernmend.datasets.corruption import gaussian_noise
+from kernmend.datasets.metrics import snr
+from kernmend.linalg.distances import median_squared_distance
+from kernmend.model.kernels import RBF, Linear, Polynomial
+from kernmend.repair.calibrate import CUTOFFS, FORCES, ROUGH_ROWS, Evidence, calibrate
+from kernmend.repair.mender import Mender, Settings
 
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
 

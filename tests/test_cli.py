@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from kernmend import __version__
-from kernmend.cli import cli
+from kernmend.cli.main import cli
 
 
 def kernmend(*arguments, code=0, **options):
-    command = [sys.executable, "-c", "from kernmend.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from kernmend.cli.main import main; main()", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
@@ -66,7 +66,7 @@ def test_help_imports_nothing_heavy(argument):
 import sys
 sys.argv = ["kernmend", *{argument.split()!r}]
 try:
-    from kernmend.cli import main; main()
+    from kernmend.cli.main import main; main()
 except SystemExit:
     pass
 heavy = [name for name in ("sklearn", "matplotlib", "pandas", "scipy", "numpy") if name in sys.modules]

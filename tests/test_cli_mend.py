@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import kernmend as library
+from kernmend._mend import score
 from kernmend.estimators import KernelRecovery, RobustPCA
 from kernmend.estimators._summary import one_in
-from kernmend.sugar import score
 
 N = 200
 WRONG = [7, 80]
@@ -300,7 +300,7 @@ def test_inspecting_mends_nothing(monkeypatch):
     X[30, 0] = np.nan
     fitted = KernelRecovery(contamination=0.1, random_state=4).fit(X)
     linear = RobustPCA().fit(X)
-    monkeypatch.setattr("kernmend.mending.Mender.mend_with_history", None)
+    monkeypatch.setattr("kernmend.repair.mender.Mender.mend_with_history", None)
     found = score(KernelRecovery(contamination=0.1, random_state=4), X)
     np.testing.assert_array_equal(found.scores, fitted.outlier_scores_)
     np.testing.assert_array_equal(found.flags, fitted.outliers_)
@@ -501,7 +501,7 @@ def patched(patch, *arguments, **environment):
 
 
 def test_an_unforeseen_error_is_one_line_unless_debugging(table, tmp_path):
-    patch = "import kernmend.sugar as s\ndef broken(*a): raise RuntimeError('first\\nsecond')\ns.fit = broken"
+    patch = "import kernmend._mend as s\ndef broken(*a): raise RuntimeError('first\\nsecond')\ns.fit = broken"
     done = patched(patch, "mend", table)
     assert done.returncode == 1
     assert done.stderr == "kernmend: RuntimeError: first (KERNMEND_DEBUG=1 shows where)\n"
@@ -510,13 +510,13 @@ def test_an_unforeseen_error_is_one_line_unless_debugging(table, tmp_path):
 
 
 def test_a_reader_that_leaves_early(table):
-    shell = f"{sys.executable} -c 'from kernmend.cli import main; main()' inspect {table} | true"
+    shell = f"{sys.executable} -c 'from kernmend.cli.main import main; main()' inspect {table} | true"
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
 
 
 KILL = "os.kill(os.getpid(), signal.SIGINT)"
-READING = f"import kernmend.cli_work as w\ndef reading(*a, **k): {KILL}\nw.read = reading"
+READING = f"import kernmend.cli.work as w\ndef reading(*a, **k): {KILL}\nw.read = reading"
 SCORING = f"""
 from kernmend.detect import Detector
 old = Detector.fit
@@ -525,7 +525,7 @@ def scoring(*a, **k):
     return old(*a, **k)
 Detector.fit = scoring"""
 CALIBRATING = f"""
-from kernmend.calibration import Cost
+from kernmend.repair.calibrate import Cost
 old = Cost.parts
 def parts(self, settings):
     if len(self.known) == 4:
@@ -572,7 +572,7 @@ def test_interrupted_without_an_output_named(table, tmp_path):
 
 
 SOLVING = f"""
-from kernmend.solvers._result import History
+from kernmend.solvers.result import History
 old = History.add
 def add(self, *a, **k):
     old(self, *a, **k)
@@ -601,7 +601,7 @@ def test_the_demo_is_interrupted(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_while_a_library_is_imported_that_makes_an_error_of_it(number, table, tmp_path):
     patch = f"""
-import kernmend.cli_work as w
+import kernmend.cli.work as w
 def reading(*a, **k):
     try: os.kill(os.getpid(), {int(number)})
     except BaseException: raise ImportError('initialization failed')

@@ -228,7 +228,7 @@ def test_what_cannot_be_mended_by_blocks(kernmend, cluster, big, tmp_path):
 
 
 def test_no_cluster_there(kernmend, big, monkeypatch):
-    monkeypatch.setattr("kernmend.cli_cluster.SECONDS", 1)
+    monkeypatch.setattr("kernmend.cli.cluster.SECONDS", 1)
     done = kernmend("mend", big, "--cluster", "tcp://127.0.0.1:9", code=2)
     assert done.stderr == "kernmend: there is no Dask cluster at tcp://127.0.0.1:9\n"
 
@@ -243,7 +243,7 @@ def test_workers_that_die_again_and_again(kernmend, cluster, big, monkeypatch):
     def dead(*arguments):
         raise distributed.KilledWorker("task", None, 3)
 
-    monkeypatch.setattr("kernmend.cli_cluster._mend", dead)
+    monkeypatch.setattr("kernmend.cli.cluster._mend", dead)
     done = kernmend("mend", big, "--landmarks", 200, "--cluster", cluster.scheduler_address, code=1)
     assert "raise --memory" in done.stderr
     assert names(big.parent) == ["big.zarr"]

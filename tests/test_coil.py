@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from kernmend import datasets, metrics
-from kernmend.corruption import gaussian_noise
+from kernmend import datasets
+from kernmend.datasets import metrics
+from kernmend.datasets.corruption import gaussian_noise
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import kernmend
 from kernmend import estimators
 from kernmend.estimators._base import Recovery
-from kernmend.solvers._result import History
+from kernmend.solvers.result import History
 
 CLASSES = {
     name: value

@@ -9,21 +9,25 @@ from hypothesis import strategies as st
 from sklearn.impute import KNNImputer
 from sklearn.metrics.pairwise import nan_euclidean_distances
 
-from kernmend.completion import (
+from kernmend.linalg.distances import (
+    median_observed_squared_distance,
+    median_squared_distance,
+    observed_squared_distances,
+    squared_distances,
+)
+from kernmend.model.errors import RowError
+from kernmend.model.kernels import RBF, Polynomial
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import NuclearPenalty, SchattenPenalty
+from kernmend.repair.completion import (
     check_missing,
     complete,
     entry_lam,
     fill_missing,
-    median_observed_squared_distance,
     mend_entries,
-    observed_squared_distances,
     schatten_stages,
     wide_gamma,
 )
-from kernmend.errors import RowError
-from kernmend.kernels import RBF, Polynomial, median_squared_distance, squared_distances
-from kernmend.objective import Objective
-from kernmend.spectral import NuclearPenalty, SchattenPenalty
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(2, 8)
@@ -96,7 +100,7 @@ def test_whole_rows_and_columns_are_named():
 def test_fill_in_blocks_is_the_same(monkeypatch):
     X = with_holes(3, 40, 6)
     whole = fill_missing(X)
-    monkeypatch.setattr("kernmend.kernels._BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr("kernmend.linalg.distances._BLOCK_ELEMENTS", 100)
     np.testing.assert_array_equal(fill_missing(X), whole)
     assert fill_missing(X.astype(np.float32)).dtype == np.float32
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from kernmend import KernelRecovery, load
-from kernmend.corruption import gaussian_noise
 from kernmend.datasets import make_cubic_surface
-from kernmend.estimators import _large
+from kernmend.datasets.corruption import gaussian_noise
+from kernmend.large import landmarks as _large
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

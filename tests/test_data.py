@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kernmend import datasets, metrics
-from kernmend.corruption import gaussian_noise, occlusion, uniform_outliers
+from kernmend import datasets
+from kernmend.datasets import metrics
+from kernmend.datasets.corruption import gaussian_noise, occlusion, uniform_outliers
 from kernmend.io import replacing
 
 

@@ -7,7 +7,7 @@ from cases import IGNORE_MAX_ITER
 from benchmarks.default import box_outliers, corrupt, image_cases
 from kernmend import KernelRecovery
 from kernmend.datasets import SURFACES, make_cubic_surface, make_surface
-from kernmend.metrics import f1_score, snr
+from kernmend.datasets.metrics import f1_score, snr
 
 CASES = list(image_cases())
 LIMITS = {  # dB on the corrupted rows and F1, below the medians of the benchmark by what seeds differ

@@ -1,4 +1,4 @@
-from kernmend.demo import run_demo, write_report
+from kernmend.cli.demo import run_demo, write_report
 
 
 def test_the_demo_has_a_report(tmp_path):

@@ -6,8 +6,8 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernmend.errors import EntryError, KernelError, RowError
-from kernmend.kernels import RBF, Linear, Polynomial
+from kernmend.model.errors import EntryError, KernelError, RowError
+from kernmend.model.kernels import RBF, Linear, Polynomial
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 6)

@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from kernmend import KernelRecovery
-from kernmend.corruption import gaussian_noise, uniform_outliers
 from kernmend.datasets import make_circle, make_cubic_surface, make_surface
-from kernmend.kernels import RBF
-from kernmend.metrics import snr
-from kernmend.spectral import cutoff_from_rho
+from kernmend.datasets.corruption import gaussian_noise, uniform_outliers
+from kernmend.datasets.metrics import snr
+from kernmend.model.kernels import RBF
+from kernmend.model.penalties import cutoff_from_rho
 
 # --- wrong rows are found and mended, the others are left alone -------------------------------------------------------
 

@@ -7,7 +7,7 @@ from cases import ERRORS, IGNORE_MAX_ITER, check_sound, f1, fitted, noisy_surfac
 
 from kernmend import KernelRecovery
 from kernmend.datasets import make_circle, make_cubic_surface
-from kernmend.metrics import snr
+from kernmend.datasets.metrics import snr
 
 # --- missing entries --------------------------------------------------------------------------------------------------
 

@@ -13,11 +13,11 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernmend import GraphRobustPCA, RobustPCA
-from kernmend.corruption import occlusion
 from kernmend.datasets import load_mnist
-from kernmend.graphs import GraphTerm, TwoGraphs, neighbour_graph, normalised_laplacian
-from kernmend.metrics import snr
-from kernmend.prox import EntryTerm
+from kernmend.datasets.corruption import occlusion
+from kernmend.datasets.metrics import snr
+from kernmend.model.graphs import GraphTerm, TwoGraphs, neighbour_graph, normalised_laplacian
+from kernmend.model.terms import EntryTerm
 from kernmend.solvers import solve_fista
 
 EXACT = {"tol": 1e-8, "max_iter": 50_000}

@@ -8,9 +8,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernmend import KernelPCADenoiser
-from kernmend.corruption import uniform_outliers
 from kernmend.datasets import make_circle
-from kernmend.kernels import RBF
+from kernmend.datasets.corruption import uniform_outliers
+from kernmend.model.kernels import RBF
 from kernmend.solvers import solve_preimage
 
 

@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernmend import KernelRecovery
-from kernmend.corruption import uniform_outliers
 from kernmend.datasets import make_circle
-from kernmend.kernels import RBF
+from kernmend.datasets.corruption import uniform_outliers
+from kernmend.model.kernels import RBF
 
 PAPER = {"repair": "all", "gamma": 1.0, "lam": 0.3, "rho": 1e4}
 SOLVERS = ["reduced", "alternating", "alternating-parallel"]
@@ -189,7 +189,7 @@ def test_one_log_line_tells_what_was_found(caplog):
 
 
 def test_interruption_keeps_the_best_so_far(monkeypatch):
-    from kernmend.objective import Objective
+    from kernmend.model.objective import Objective
 
     _, X, _ = corrupted_circle()
     calls = []

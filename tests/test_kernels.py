@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_contract import check_kernel_contract
 
-from kernmend.kernels import (
-    RBF,
-    Kernel,
-    Linear,
-    Polynomial,
-    RadialKernel,
-    capped_squared_distances,
-    median_squared_distance,
-    row_blocks,
-    squared_distances,
-)
+from kernmend.linalg.distances import capped_squared_distances, median_squared_distance, row_blocks, squared_distances
+from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial, RadialKernel
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 6)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from kernmend import KernelRecovery
-from kernmend.corruption import gaussian_noise, uniform_outliers
 from kernmend.datasets import make_circle, make_cubic_surface
-from kernmend.estimators import _large
-from kernmend.metrics import f1_score, snr
+from kernmend.datasets.corruption import gaussian_noise, uniform_outliers
+from kernmend.datasets.metrics import f1_score, snr
+from kernmend.large import landmarks as _large
 
 
 def noisy(n=1200, d=20, seed=0):

@@ -9,9 +9,9 @@ from convex import low_rank, wrong_rows
 
 import kernmend
 from kernmend import estimators
+from kernmend._mend import METHODS, make_estimator
 from kernmend.estimators._base import Recovery
-from kernmend.sugar import METHODS, make_estimator
-from kernmend.tables import as_table, settle
+from kernmend.io.frames import as_table, settle
 
 
 def circle(n=200, bad=(7, 80), scale=1.0):

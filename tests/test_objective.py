@@ -9,10 +9,11 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernmend.errors import KernelError
-from kernmend.kernels import RBF, Linear, Polynomial
-from kernmend.objective import Objective, Parts
-from kernmend.spectral import NuclearPenalty, TopEigenpairs, cutoff_from_rho, rho_from_cutoff, similarity_target
+from kernmend.linalg.eigen import TopEigenpairs
+from kernmend.model.errors import KernelError
+from kernmend.model.kernels import RBF, Linear, Polynomial
+from kernmend.model.objective import Objective, Parts
+from kernmend.model.penalties import NuclearPenalty, cutoff_from_rho, rho_from_cutoff, similarity_target
 
 seeds = st.integers(0, 2**32 - 1)
 

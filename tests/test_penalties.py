@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernmend.kernels import RBF
-from kernmend.spectral import SchattenPenalty, TopEigenpairs
+from kernmend.linalg.eigen import TopEigenpairs
+from kernmend.model.kernels import RBF
+from kernmend.model.penalties import SchattenPenalty
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 7)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from kernmend import OutlierPursuit
 from kernmend.datasets import make_circle
-from kernmend.plotting import (
+from kernmend.report.plotting import (
     MethodRow,
     figure_methods,
     plot_convergence,

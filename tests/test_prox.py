@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kernmend.prox import (
+from kernmend.model.terms import (
     EntryTerm,
     NuclearTerm,
     RankTerm,

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernmend import RobustKernelPCA
-from kernmend.corruption import gaussian_noise, uniform_outliers
 from kernmend.datasets import make_circle, make_cubic_surface
-from kernmend.errors import BoundedEntryError, BoundedRowError, SquaredError
-from kernmend.kernels import RBF, Linear, Polynomial, median_squared_distance
-from kernmend.metrics import mean_shift
+from kernmend.datasets.corruption import gaussian_noise, uniform_outliers
+from kernmend.datasets.metrics import mean_shift
+from kernmend.linalg.distances import median_squared_distance
+from kernmend.model.errors import BoundedEntryError, BoundedRowError, SquaredError
+from kernmend.model.kernels import RBF, Linear, Polynomial
 from kernmend.solvers import solve_subspace
 from kernmend.solvers.subspace import fit_subspace, move_rows
 

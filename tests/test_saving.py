@@ -18,9 +18,10 @@ from sklearn.utils import get_tags
 from test_common import data, every
 
 import kernmend
-from kernmend import KernelRecovery, OutlierPursuit, RobustPCA, saving
-from kernmend.kernels import RBF, Polynomial, RadialKernel
-from kernmend.saving import ModelError
+from kernmend import KernelRecovery, OutlierPursuit, RobustPCA
+from kernmend.io import model_file as saving
+from kernmend.io.model_file import ModelError
+from kernmend.model.kernels import RBF, Polynomial, RadialKernel
 
 
 def same(first, second, X):

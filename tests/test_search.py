@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kernmend import KernelRecovery, RecoverySearch, RobustPCA
-from kernmend.corruption import uniform_outliers
 from kernmend.datasets import make_circle, make_surface
+from kernmend.datasets.corruption import uniform_outliers
 
 
 def outliers(seed=0, n=150):

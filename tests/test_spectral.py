@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spectra import block_solver, falling_spectrum, orthogonal, with_spectrum
 
-from kernmend.kernels import RBF
-from kernmend.spectral import (
-    TopEigenpairs,
-    cutoff_from_rho,
-    eigenpairs,
-    rho_from_cutoff,
-    shrink_eigenvalues,
-)
+from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
+from kernmend.model.kernels import RBF
+from kernmend.model.penalties import cutoff_from_rho, rho_from_cutoff, shrink_eigenvalues
 
 seeds = st.integers(0, 2**32 - 1)
 log_rho = st.floats(-6.0, 8.0)

@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spectra import block_solver, falling_spectrum, orthogonal, with_spectrum
 
-from kernmend.kernels import RBF
-from kernmend.spectral import (
-    GramTarget,
-    NuclearPenalty,
-    TopEigenpairs,
-    cutoff_from_rho,
-    rho_from_cutoff,
-    similarity_target,
-)
+from kernmend.linalg.eigen import TopEigenpairs
+from kernmend.model.kernels import RBF
+from kernmend.model.penalties import GramTarget, NuclearPenalty, cutoff_from_rho, rho_from_cutoff, similarity_target
 
 seeds = st.integers(0, 2**32 - 1)
 log_rho = st.floats(-6.0, 8.0)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from kernmend import KernelRecovery, RobustPCA, load
-from kernmend.cli import _run
-from kernmend.estimators import _large
+from kernmend.cli.main import _run
+from kernmend.large import landmarks as _large
 
 # The units of the first batch, in which the circle is flat, would be wrong for a turned one: hence scale=None.
 STEP = np.pi / 90  # by which the plane of the circle turns from batch to batch

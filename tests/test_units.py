@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import kernmend
 from kernmend import KernelRecovery
+from kernmend.datasets.metrics import f1_score
 from kernmend.estimators._units import Units, spreads
-from kernmend.metrics import f1_score
 
 SIZES = np.array([1e-3, 1.0, 1e4])
 

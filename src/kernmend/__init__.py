@@ -8,7 +8,10 @@ Names are imported when they are first used, so that `import kernmend` and `kern
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kernmend._methods import METHODS
+
 if TYPE_CHECKING:
+    from kernmend._mend import mend as mend
     from kernmend.estimators import GraphRobustPCA as GraphRobustPCA
     from kernmend.estimators import KernelPCADenoiser as KernelPCADenoiser
     from kernmend.estimators import KernelRecovery as KernelRecovery
@@ -17,37 +20,16 @@ if TYPE_CHECKING:
     from kernmend.estimators import RecoverySearch as RecoverySearch
     from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
     from kernmend.estimators import RobustPCA as RobustPCA
-    from kernmend.saving import load as load
-    from kernmend.sugar import mend as mend
+    from kernmend.io.model_file import load as load
 
 __version__ = "0.1.0.dev0"
 
-_HOMES = {
-    "GraphRobustPCA": "kernmend.estimators",
-    "KernelPCADenoiser": "kernmend.estimators",
-    "KernelRecovery": "kernmend.estimators",
-    "LowRankRepresentation": "kernmend.estimators",
-    "OutlierPursuit": "kernmend.estimators",
-    "RecoverySearch": "kernmend.estimators",
-    "RobustKernelPCA": "kernmend.estimators",
-    "RobustPCA": "kernmend.estimators",
-    "load": "kernmend.saving",
-    "mend": "kernmend.sugar",
+_HOMES = dict.fromkeys(METHODS.values(), "kernmend.estimators") | {
+    "load": "kernmend.io.model_file",
+    "mend": "kernmend._mend",
 }
 
-__all__ = [
-    "GraphRobustPCA",
-    "KernelPCADenoiser",
-    "KernelRecovery",
-    "LowRankRepresentation",
-    "OutlierPursuit",
-    "RecoverySearch",
-    "RobustKernelPCA",
-    "RobustPCA",
-    "__version__",
-    "load",
-    "mend",
-]
+__all__ = sorted([*_HOMES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

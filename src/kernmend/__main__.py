@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line. What takes time to import is imported here: Ctrl-C ends that too without a traceback."""
     try:
-        from kernmend.cli import main as run
+        from kernmend.cli.main import main as run
     except KeyboardInterrupt:
         sys.exit(130)
     run()

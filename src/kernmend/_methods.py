@@ -1,4 +1,7 @@
-"""The short names of the estimators, for `kernmend.mend` and the command line; nothing heavy is imported here."""
+"""The table of the estimators: the short name of each, for `kernmend.mend` and the command line, and its class.
+
+The public names of `kernmend`, `--method`, saving and the common tests follow it. Nothing heavy is imported here.
+"""
 
 METHODS = {
     "kernel": "KernelRecovery",

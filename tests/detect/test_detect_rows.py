@@ -18,7 +18,7 @@ from kernmend.detect.rows import (
     landmarks,
     log_score,
 )
-from kernmend.kernels import RBF
+from kernmend.model.kernels import RBF
 
 seeds = st.integers(0, 2**32 - 1)
 ridges = st.sampled_from([1e-4, 1e-2, 1.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kernmend.cli import cli
+from kernmend.cli.main import cli
 from kernmend.paper import NAMES, experiments, matrices, spec, tables
 from kernmend.paper.store import Store
 

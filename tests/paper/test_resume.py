@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from kernmend.kernels import RBF
+from kernmend.model.kernels import RBF
 from kernmend.paper import experiments, runner, spec
 from kernmend.paper.store import Store
 from kernmend.paper.work import execute, neighbour_similarity, time_budget
@@ -19,7 +19,7 @@ NAMES = ("time", "released")
 
 
 def start(out):
-    command = [sys.executable, "-c", "from kernmend.cli import main; main()", "paper", "run", *NAMES, "--quick"]
+    command = [sys.executable, "-c", "from kernmend.cli.main import main; main()", "paper", "run", *NAMES, "--quick"]
     return subprocess.Popen(
         [*command, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     )

@@ -11,9 +11,9 @@ from sklearn.base import clone
 
 import kernmend
 from kernmend import KernelPCADenoiser, KernelRecovery, RecoverySearch, RobustPCA, estimators
-from kernmend._views import choose_view
 from kernmend.datasets import make_circle
 from kernmend.report._rows import CURVE_POINTS, WIDE_TABLE
+from kernmend.report._views import choose_view
 
 QUICK = {"RecoverySearch": {"n_iter": 2, "n_splits": 1}}
 every = pytest.mark.parametrize("name", estimators.__all__)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernmend.errors import KernelError
-from kernmend.kernels import RBF, Kernel, Linear, Polynomial, RadialKernel
-from kernmend.objective import Objective
+from kernmend.model.errors import KernelError
+from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial, RadialKernel
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import NuclearPenalty, similarity_target
 from kernmend.solvers import solve_alternating, solve_parallel, solve_reduced
-from kernmend.spectral import NuclearPenalty, similarity_target
 
 SOLVERS = {"reduced": solve_reduced, "alternating": solve_alternating, "alternating-parallel": solve_parallel}
 ROUNDING = 1e-12  # relative: what a sum of a few hundred float64 terms may rise by without the objective rising

@@ -5,8 +5,8 @@ import pytest
 from convex import cp, low_rank, solve, wrong_entries, wrong_rows
 from threadpoolctl import threadpool_info
 
-from kernmend.prox import EntryTerm, NuclearTerm, RankTerm, RowTerm, SubspaceTerm, Term, shrink_singular_values
-from kernmend.singular import TopSingular, spectral_norm
+from kernmend.linalg.singular import TopSingular, spectral_norm
+from kernmend.model.terms import EntryTerm, NuclearTerm, RankTerm, RowTerm, SubspaceTerm, Term, shrink_singular_values
 from kernmend.solvers import Block, solve_admm, solve_rows
 
 KINDS = {"entries": EntryTerm, "rows": RowTerm}

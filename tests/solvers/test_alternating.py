@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import PROBLEMS, ROUNDING, SOLVERS, start
 
-from kernmend.kernels import RBF
+from kernmend.linalg.eigen import TopEigenpairs
+from kernmend.model.kernels import RBF
+from kernmend.model.penalties import NuclearPenalty, SpectralTerm
 from kernmend.solvers import solve_alternating, solve_parallel, solve_reduced
 from kernmend.solvers.alternating import MonotoneStep
-from kernmend.spectral import NuclearPenalty, SpectralTerm, TopEigenpairs
 
 ALTERNATING = [solve_alternating, solve_parallel]
 

@@ -10,11 +10,12 @@ import pytest
 from problems import PROBLEMS, ROUNDING, SOLVERS, circle, off_circle, slow_b_step, slow_gradient, start
 from scipy.optimize import root
 
-from kernmend.errors import KernelError
-from kernmend.kernels import RBF, Linear, Polynomial
-from kernmend.objective import Objective
+from kernmend.linalg.eigen import TopEigenpairs
+from kernmend.model.errors import KernelError
+from kernmend.model.kernels import RBF, Linear, Polynomial
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import NuclearPenalty
 from kernmend.solvers import solve_alternating, solve_parallel, solve_reduced
-from kernmend.spectral import NuclearPenalty, TopEigenpairs
 
 each_solver = pytest.mark.parametrize("solver", SOLVERS)
 

@@ -8,12 +8,12 @@ from problems import PROBLEMS, ROUNDING, Problem, circle, off_circle, slow_gradi
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from kernmend.errors import EntryError, KernelError, RowError
-from kernmend.kernels import RBF, Linear, Polynomial
-from kernmend.objective import Objective
+from kernmend.model.errors import EntryError, KernelError, RowError
+from kernmend.model.kernels import RBF, Linear, Polynomial
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import NuclearPenalty, SchattenPenalty, SpectralTerm
 from kernmend.solvers import solve_alternating, solve_parallel, solve_reduced
 from kernmend.solvers.reduced import Stage
-from kernmend.spectral import NuclearPenalty, SchattenPenalty, SpectralTerm
 
 TO_THE_END = {"tol": 1e-12, "max_iter": 3000}
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from problems import RationalQuadratic, off_circle
 from reference import numerical_gradient
 
-from kernmend.errors import EntryError, KernelError, RowError
-from kernmend.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.errors import EntryError, KernelError, RowError
+from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
 from kernmend.solvers.reference import Reference, mend_rows
-from kernmend.spectral import eigenpairs
 
 seeds = st.integers(0, 2**32 - 1)
 KERNELS = [

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import PROBLEMS, ROUNDING, SOLVERS, circle, clipped, slow_gram, slow_rank, start
 
-from kernmend.errors import KernelError
-from kernmend.kernels import RBF, Linear, Polynomial
-from kernmend.objective import Objective, Parts
+from kernmend.model.errors import KernelError
+from kernmend.model.kernels import RBF, Linear, Polynomial
+from kernmend.model.objective import Objective, Parts
+from kernmend.model.penalties import NuclearPenalty, similarity_target
 from kernmend.solvers import SolverResult
-from kernmend.solvers._result import History
-from kernmend.spectral import NuclearPenalty, similarity_target
+from kernmend.solvers.result import History
 
 # The slow F has the same value up to rounding, but at an eigenvalue that is all but equal to the cut-off the two may
 # take different sides: F is continuous there, with a slope, so that 1e-16 in the eigenvalue is far less than 1e-8 in F.

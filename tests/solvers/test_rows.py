@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from kernmend.solvers import _rows
+from kernmend.solvers import rows as _rows
 
 seeds = st.integers(0, 2**32 - 1)
 TO_THE_END = {"tol": 1e-15, "max_iter": 2000}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernmend.kernels import RBF, Kernel, Linear, Polynomial
-from kernmend.mending import Mender, Settings
-from kernmend.solvers.span import Span
+from kernmend.linalg.coordinates import Span
+from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.repair.mender import Mender, Settings
 
 
 @pytest.fixture

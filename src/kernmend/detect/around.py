@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.kernels import squared_distances
+from kernmend.linalg.distances import squared_distances
 
 NEAREST = 12  # neighbours; the standard error of their median is a third of the spread of scores
 HUBER = 1.5  # robust standard deviations up to which errors count in full: 96 % efficient for normal ones

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.detect.around import NEAREST, Around, nearest_rows
 from kernmend.detect.tails import EVIDENCE, TwoGroups
-from kernmend.kernels import RBF, median_squared_distance, squared_distances
-from kernmend.spectral import eigenpairs
+from kernmend.linalg.distances import median_squared_distance, squared_distances
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.kernels import RBF
 
 Kind = Literal["span", "all", "worst"]
 

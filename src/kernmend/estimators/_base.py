@@ -13,12 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernmend._progress import counting_bar, progress_bar
 from kernmend._typing import Array
-from kernmend.completion import check_missing
-from kernmend.estimators import _dask, _summary
-from kernmend.estimators._validation import check_infinite, check_no_missing
-from kernmend.kernels import row_blocks
+from kernmend._validation import check_infinite, check_no_missing
+from kernmend.estimators import _summary
+from kernmend.estimators._progress import counting_bar, progress_bar
+from kernmend.large import dask as _dask
+from kernmend.linalg.distances import row_blocks
+from kernmend.repair.completion import check_missing
 from kernmend.solvers import Callback, SolverResult
 
 logger = logging.getLogger("kernmend")
@@ -109,9 +110,9 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         After a fit to a dask array it holds the landmarks, as if those had been all rows.
         """
-        from kernmend import saving  # which knows all estimators
+        from kernmend.io import model_file  # which knows all estimators
 
-        return saving.save(_dask.of_landmarks(self), path, force=force)
+        return model_file.save(_dask.of_landmarks(self), path, force=force)
 
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
         """Return X as a float array; ValueError that says where it has what it may not have."""

@@ -6,18 +6,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernmend import completion, tuning
-from kernmend._threads import few_threads
 from kernmend._typing import Array
-from kernmend.calibration import LEAST_FEATURES, MANY_FEATURES, Calibration, calibrate, choose_filling
 from kernmend.detect import Detector, Found
-from kernmend.estimators import _flagged, _large
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
 from kernmend.estimators._units import Units
-from kernmend.kernels import RBF, Kernel, Linear, Polynomial
-from kernmend.mending import Mender, Settings
-from kernmend.spectral import cutoff_from_rho, rho_from_cutoff
+from kernmend.large import landmarks as _large
+from kernmend.linalg.threads import few_threads
+from kernmend.model import tuning
+from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.model.penalties import cutoff_from_rho, rho_from_cutoff
+from kernmend.repair import completion
+from kernmend.repair import row_mender as _flagged
+from kernmend.repair.calibrate import LEAST_FEATURES, MANY_FEATURES, Calibration, calibrate, choose_filling
+from kernmend.repair.mender import Mender, Settings
 
 WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
 

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.completion import fill_missing
+from kernmend._validation import check_auto, check_choice
 from kernmend.detect.flags import flag_large, flag_share
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._parameters import check_common
-from kernmend.estimators._validation import check_auto, check_choice
-from kernmend.graphs import GraphTerm, TwoGraphs, check_graph, neighbour_graph, normalised_laplacian
-from kernmend.prox import EntryTerm, NuclearTerm, Term, row_lengths
-from kernmend.singular import spectral_norm
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.linalg.singular import spectral_norm
+from kernmend.model.graphs import GraphTerm, TwoGraphs, check_graph, neighbour_graph, normalised_laplacian
+from kernmend.model.terms import EntryTerm, NuclearTerm, Term, row_lengths
+from kernmend.repair.completion import fill_missing
 from kernmend.solvers import Callback, SolverResult, solve_admm, solve_fista
-from kernmend.spectral import eigenpairs
 
 LAM = 3.0  # over sqrt(max(n, d)); 1, without a graph, takes half of an image that is not low-rank for errors
 GRAPH_SHARE = 0.3  # of lam: the force of the graph on an entry that differs from its neighbours by a typical amount

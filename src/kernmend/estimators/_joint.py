@@ -6,22 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from kernmend import completion, tuning
 from kernmend._typing import Array
-from kernmend.errors import EntryError, ErrorModel, KernelError, RowError
-from kernmend.estimators._validation import check_gram
-from kernmend.kernels import Kernel
-from kernmend.objective import Objective
+from kernmend._validation import check_gram
+from kernmend.linalg.distances import median_observed_squared_distance
+from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
+from kernmend.model import tuning
+from kernmend.model.errors import EntryError, ErrorModel, KernelError, RowError
+from kernmend.model.kernels import Kernel
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import GramTarget, NuclearPenalty, SchattenPenalty, cutoff_from_rho, similarity_target
+from kernmend.repair import completion
 from kernmend.solvers import SolverResult, solve_alternating, solve_parallel, solve_reduced
-from kernmend.spectral import (
-    GramTarget,
-    NuclearPenalty,
-    SchattenPenalty,
-    TopEigenpairs,
-    cutoff_from_rho,
-    eigenpairs,
-    similarity_target,
-)
 
 SOLVERS: dict[str, Callable[..., SolverResult]] = {
     "reduced": solve_reduced,
@@ -46,7 +41,7 @@ class Problem:
     def of(cls, X: Array, kernel: Kernel) -> "Problem":
         """Measure the data; missing entries start at the mean of their neighbours."""
         filled = completion.fill_missing(X) if np.isnan(X).any() else X
-        scale = float(np.sqrt(completion.median_observed_squared_distance(X.astype(np.float64)))) or 1.0
+        scale = float(np.sqrt(median_observed_squared_distance(X.astype(np.float64)))) or 1.0
         length = float(np.sqrt(np.mean(kernel.diag(filled), dtype=np.float64))) or 1.0
         return cls(X, filled, kernel, scale, length)
 

@@ -8,12 +8,13 @@ from sklearn.decomposition import KernelPCA
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
+from kernmend._validation import check_choice, check_positive
 from kernmend.estimators._subspace import SubspaceRecovery
-from kernmend.estimators._validation import check_choice, check_positive
-from kernmend.kernels import RBF, median_squared_distance
-from kernmend.objective import Parts
-from kernmend.solvers._result import Callback, History, SolverResult
+from kernmend.linalg.distances import median_squared_distance
+from kernmend.model.kernels import RBF
+from kernmend.model.objective import Parts
 from kernmend.solvers.preimage import solve_preimage
+from kernmend.solvers.result import Callback, History, SolverResult
 
 ROUNDING = 1e-12  # of a row's mean squared length in the kernel space: a smaller squared distance from the subspace
 

@@ -5,19 +5,24 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernmend import completion, tuning
 from kernmend._typing import Array
+from kernmend._validation import check_known
 from kernmend.detect.flags import flag_share
-from kernmend.errors import KernelError
-from kernmend.estimators import _dask, _flagged, _joint, _large, _stream
+from kernmend.estimators import _joint
 from kernmend.estimators._base import MOVED
 from kernmend.estimators._flagged_fit import PER_ROW, FlaggedRecovery, number
 from kernmend.estimators._parameters import check_parameters, resolve_bounds
 from kernmend.estimators._units import Units
-from kernmend.estimators._validation import check_known
-from kernmend.kernels import Kernel
-from kernmend.mending import Mender, Settings
-from kernmend.spectral import cutoff_from_rho
+from kernmend.large import batches as _stream
+from kernmend.large import dask as _dask
+from kernmend.large import landmarks as _large
+from kernmend.model import tuning
+from kernmend.model.errors import KernelError
+from kernmend.model.kernels import Kernel
+from kernmend.model.penalties import cutoff_from_rho
+from kernmend.repair import completion
+from kernmend.repair import row_mender as _flagged
+from kernmend.repair.mender import Mender, Settings
 
 
 class KernelRecovery(FlaggedRecovery):
@@ -38,7 +43,7 @@ class KernelRecovery(FlaggedRecovery):
     Parameters
     ----------
     kernel : {"rbf", "poly", "linear"} or Kernel, default="rbf"
-        The kernel, or an object of a subclass of `kernmend.kernels.Kernel`.
+        The kernel, or an object of a subclass of `kernmend.model.kernels.Kernel`.
     gamma : float or "auto", default="auto"
         Of the Gaussian kernel exp(-gamma |a - b|^2). "auto" is calibrated for flagged rows, else
         1 / (median squared distance).

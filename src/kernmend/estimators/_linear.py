@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kernmend._threads import few_threads
 from kernmend._typing import Array
 from kernmend.detect.flags import flag_large, flag_share
 from kernmend.estimators._base import MOVED, Recovery
-from kernmend.prox import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
-from kernmend.singular import spectral_norm
+from kernmend.linalg.singular import spectral_norm
+from kernmend.linalg.threads import few_threads
+from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
 from kernmend.solvers import SolverResult, solve_admm, solve_rows
 
 RANK_GROWTH = 1.2  # of the penalty, where the rank is given

@@ -6,14 +6,14 @@ import numpy as np
 from sklearn.utils import check_array
 
 from kernmend._typing import Array
+from kernmend._validation import check_auto
 from kernmend.detect.flags import flag_large, flag_share
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._linear import typical
 from kernmend.estimators._outlier_pursuit import pursuit_lam
 from kernmend.estimators._parameters import check_common
-from kernmend.estimators._validation import check_auto
-from kernmend.prox import NuclearTerm, RowTerm, row_lengths
-from kernmend.singular import compact_svd
+from kernmend.linalg.singular import compact_svd
+from kernmend.model.terms import NuclearTerm, RowTerm, row_lengths
 from kernmend.solvers import Block, solve_admm
 
 _SHARE_OF_PURSUIT = 0.5

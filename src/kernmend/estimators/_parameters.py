@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend._validation import check_choice, check_count, check_positive
 from kernmend.estimators._joint import SOLVERS
-from kernmend.estimators._validation import check_choice, check_count, check_positive
-from kernmend.kernels import Kernel, Polynomial
+from kernmend.model.kernels import Kernel, Polynomial
 
 KERNELS = ("rbf", "poly", "linear")
 ERRORS = ("auto", "kernel", "rows", "entries")
@@ -20,7 +20,7 @@ def check_parameters(est: Any) -> None:
         if not isinstance(est.kernel, str):
             raise TypeError(
                 f"kernel must be one of {', '.join(map(repr, KERNELS))} or an object of a subclass of "
-                f"kernmend.kernels.Kernel, got {est.kernel!r}"
+                f"kernmend.model.kernels.Kernel, got {est.kernel!r}"
             )
         check_choice("kernel", est.kernel, KERNELS)
     for name in ("gamma", "lam", "rho"):

@@ -6,16 +6,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
-from kernmend.completion import fill_missing, median_observed_squared_distance
-from kernmend.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
+from kernmend._validation import check_auto, check_choice
 from kernmend.estimators._base import MOVED
 from kernmend.estimators._parameters import resolve_bounds
 from kernmend.estimators._subspace import SubspaceRecovery
-from kernmend.estimators._validation import check_auto, check_choice
-from kernmend.kernels import Kernel
+from kernmend.linalg.distances import median_observed_squared_distance
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
+from kernmend.model.kernels import Kernel
+from kernmend.repair.completion import fill_missing
 from kernmend.solvers.reference import Reference
 from kernmend.solvers.subspace import INNER, move_rows, solve_subspace
-from kernmend.spectral import eigenpairs
 
 ERRORS = ("auto", "noise", "rows", "entries")
 MANY_FEATURES = 16  # from here on error="auto" is "entries"
@@ -55,7 +56,7 @@ class RobustKernelPCA(SubspaceRecovery):
         E = sum_j rho(z_j - x_j)), "noise" (all entries a little, E = |z - x|^2 / sigma^2). "auto" is "entries" from 16
         features on, else "rows".
     kernel : {"rbf", "poly", "linear"} or Kernel, default="rbf"
-        The kernel, or an object of a subclass of `kernmend.kernels.Kernel`.
+        The kernel, or an object of a subclass of `kernmend.model.kernels.Kernel`.
     gamma : float or "auto", default="auto"
         Of the Gaussian kernel exp(-gamma |a - b|^2). "auto" is 1 / (median squared distance), a tenth of that for
         error "entries".

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend._validation import check_auto, check_noise
 from kernmend.estimators._base import MOVED
 from kernmend.estimators._linear import LinearRecovery
 from kernmend.estimators._parameters import check_common
-from kernmend.estimators._validation import check_auto, check_noise
-from kernmend.prox import EntryTerm
+from kernmend.model.terms import EntryTerm
 
 
 class RobustPCA(LinearRecovery):

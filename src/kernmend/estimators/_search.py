@@ -10,14 +10,14 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernmend.calibration import CUTOFFS, FORCES, REFITS, Calibration, Cost, Evidence, calibrate
+from kernmend._validation import check_count, check_known
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._kernel_recovery import KernelRecovery
 from kernmend.estimators._parameters import check_parameters
-from kernmend.estimators._validation import check_count, check_known
-from kernmend.kernels import RBF, Kernel
-from kernmend.mending import Mender, Settings
-from kernmend.spectral import rho_from_cutoff
+from kernmend.model.kernels import RBF, Kernel
+from kernmend.model.penalties import rho_from_cutoff
+from kernmend.repair.calibrate import CUTOFFS, FORCES, REFITS, Calibration, Cost, Evidence, calibrate
+from kernmend.repair.mender import Mender, Settings
 
 NEARBY = 0.5  # of the candidates: drawn around the choice that `KernelRecovery` makes by itself
 STEP = 0.8  # of those, in logarithms
@@ -62,7 +62,7 @@ class RecoverySearch(Recovery):
     Examples
     --------
     >>> from kernmend import RecoverySearch
-    >>> from kernmend.corruption import uniform_outliers
+    >>> from kernmend.datasets.corruption import uniform_outliers
     >>> from kernmend.datasets import make_circle
     >>> X, _ = uniform_outliers(make_circle(80, random_state=0).X, 0.1, random_state=1)
     >>> search = RecoverySearch(n_iter=4, n_splits=2).fit(X)

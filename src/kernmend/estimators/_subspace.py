@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernmend import tuning
 from kernmend._typing import Array
+from kernmend._validation import check_auto, check_choice
 from kernmend.detect.detector import ALPHA, LOG10
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import SURE
 from kernmend.detect.tails import TwoGroups
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._parameters import KERNELS, check_common
-from kernmend.estimators._validation import check_auto, check_choice
-from kernmend.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.model import tuning
+from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
 
 
 class SubspaceRecovery(Recovery):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.estimators._validation import check_choice
+from kernmend._validation import check_choice
 
 APART = 20.0  # times: spreads of columns that do not have the same unit; those of random mixtures in one unit reach 17
 MANY_COLUMNS = 16  # from here on columns may be an ordered series: pixels, channels

@@ -11,7 +11,7 @@ from kernmend.io import replacing
 from kernmend.paper.spec import Case, Experiment, Task
 from kernmend.paper.store import Record, Store
 from kernmend.paper.tables import Rows, costs, exponent, markdown, page, select, tables
-from kernmend.plotting import INK, TRACE, figure_toydata
+from kernmend.report.plotting import INK, TRACE, figure_toydata
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

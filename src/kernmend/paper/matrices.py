@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers
 from kernmend.datasets import load_coil20, load_mnist, make_circle, rotate_images
+from kernmend.datasets.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers
 from kernmend.paper.spec import Corruption, Data
 
 CORRUPTION_SEED = 100_000  # added to the seed of the data

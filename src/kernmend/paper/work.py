@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 import kernmend
-from kernmend import metrics
 from kernmend._typing import Array
-from kernmend.graphs import neighbour_graph
-from kernmend.kernels import RBF, Kernel, Polynomial
+from kernmend.datasets import metrics
+from kernmend.model.graphs import neighbour_graph
+from kernmend.model.kernels import RBF, Kernel, Polynomial
 from kernmend.paper.machine import machine, peak_megabytes, reset_peak, versions
 from kernmend.paper.matrices import Matrix, make_matrix, oracle
 from kernmend.paper.spec import Task

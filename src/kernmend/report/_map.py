@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from kernmend import tuning
 from kernmend._typing import Array
 from kernmend.estimators._units import Units
-from kernmend.kernels import RBF, Kernel, Linear
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model import tuning
+from kernmend.model.kernels import RBF, Kernel, Linear
 from kernmend.report._given import Given, Rows, rounded
 from kernmend.report._why import kernel_words
-from kernmend.spectral import eigenpairs
 
 BASIS = 500  # rows that the plane is found from
 POINTS = 2000  # rows on the map

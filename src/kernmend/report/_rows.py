@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._views import CURVES, PICTURES
 from kernmend.report._given import Given, Rows, rounded
+from kernmend.report._views import CURVES, PICTURES
 
 WIDE_TABLE = 40  # columns that a table shows
 CURVE_POINTS = 400

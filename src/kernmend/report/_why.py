@@ -9,8 +9,8 @@ import numpy as np
 
 import kernmend
 from kernmend._methods import METHODS
-from kernmend.calibration import LEAST_FEATURES
-from kernmend.kernels import Kernel
+from kernmend.model.kernels import Kernel
+from kernmend.repair.calibrate import LEAST_FEATURES
 
 CALIBRATED = (
     "calibrated: what mending takes off the flagged rows was planted on good rows that were held out, and this brought "
@@ -133,7 +133,7 @@ def _text(value: Any) -> str:
 def kernel_words(kernel: Kernel) -> str:
     """Return a kernel with its numbers in a few digits; as Python writes it where its fields are not known.
 
-    >>> from kernmend.kernels import RBF
+    >>> from kernmend.model.kernels import RBF
     >>> kernel_words(RBF(1 / 3))
     'RBF(gamma=0.3333)'
     """

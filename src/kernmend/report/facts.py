@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from kernmend._views import CURVES, PICTURES, TABLE, choose_view
+from kernmend._validation import check_count
 from kernmend.estimators._summary import summary
-from kernmend.estimators._validation import check_count
 from kernmend.report import _rows
 from kernmend.report._given import Given, rounded, worst_first
 from kernmend.report._map import POINTS, map_facts
 from kernmend.report._scores import KEPT, score_facts
+from kernmend.report._views import CURVES, PICTURES, TABLE, choose_view
 from kernmend.report._why import parameter_facts, python_lines, score_meaning, version_facts
 
 OBJECTIVE_POINTS = 500

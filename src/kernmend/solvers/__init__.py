@@ -1,11 +1,11 @@
 """Solvers: pure functions from an objective and a start to a `SolverResult`. No solver sees an estimator."""
 
-from kernmend.solvers._result import Callback, IterationRecord, SolverResult, StopReason
 from kernmend.solvers.admm import Block, solve_admm, solve_rows
 from kernmend.solvers.alternating import solve_alternating, solve_parallel
 from kernmend.solvers.fista import solve_fista
 from kernmend.solvers.preimage import solve_preimage
 from kernmend.solvers.reduced import solve_reduced
+from kernmend.solvers.result import Callback, IterationRecord, SolverResult, StopReason
 from kernmend.solvers.subspace import solve_subspace
 
 __all__ = [

@@ -2,8 +2,8 @@
 
     minimise over Z:  g(Z) + sum_k f_k(Z * w_k)
 
-where every function is a `kernmend.prox.Term` (it has a value and a prox) and w_k scales the columns, by 1 if it is
-left out. Robust PCA is g = |.|_*, f = lam sum |x_ij - z_ij|; one more penalty is one more f_k.
+where every function is a `kernmend.model.terms.Term` (it has a value and a prox) and w_k scales the columns, by 1 if it
+is left out. Robust PCA is g = |.|_*, f = lam sum |x_ij - z_ij|; one more penalty is one more f_k.
 """
 
 from collections import deque
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernmend._threads import few_threads
 from kernmend._typing import Array
-from kernmend.objective import Parts
-from kernmend.prox import ErrorTerm, Term, row_lengths
-from kernmend.solvers._result import Callback, History, SolverResult, StopReason
+from kernmend.linalg.threads import few_threads
+from kernmend.model.objective import Parts
+from kernmend.model.terms import ErrorTerm, Term, row_lengths
+from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 _GROWTH = 1.5  # of the penalty, where one residual is more than `_RATIO` times the other
 _RATIO = 2.0

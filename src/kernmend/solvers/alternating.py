@@ -13,9 +13,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.objective import Objective, Parts
-from kernmend.solvers._result import Callback, History, SolverResult, StopReason
-from kernmend.spectral import GramTarget, TopEigenpairs
+from kernmend.linalg.eigen import TopEigenpairs
+from kernmend.model.objective import Objective, Parts
+from kernmend.model.penalties import GramTarget
+from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 _GROWTH = 1.5  # of the step from one iteration to the next
 _SHRINK = 0.5  # of the step where it was too long

@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.objective import Parts
-from kernmend.prox import Term
-from kernmend.solvers._result import Callback, History, SolverResult, StopReason
+from kernmend.model.objective import Parts
+from kernmend.model.terms import Term
+from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 Smooth: TypeAlias = Callable[[Array], tuple[float, Array]]
 """From Z to f(Z) and its gradient."""

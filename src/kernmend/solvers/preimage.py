@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.kernels import RBF
-from kernmend.objective import Parts
-from kernmend.solvers._result import Callback, History, SolverResult, StopReason
+from kernmend.model.kernels import RBF
+from kernmend.model.objective import Parts
+from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 DEGENERATE = 1e-3  # of the best g over the rows of L: a start below it is replaced by that row
 _MAX_HALVINGS = 30

@@ -17,9 +17,9 @@ from scipy.optimize import OptimizeResult, minimize
 from threadpoolctl import ThreadpoolController
 
 from kernmend._typing import Array
-from kernmend.objective import Objective
-from kernmend.solvers._result import Callback, History, SolverResult, StopReason
-from kernmend.spectral import GramTarget
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import GramTarget
+from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 _MEMORY = 10  # pairs of vectors kept by L-BFGS
 _WARM_UP = 20  # iterations with B held at its start before it is let go

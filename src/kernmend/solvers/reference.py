@@ -13,12 +13,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kernmend._threads import THIN, few_threads
 from kernmend._typing import Array
-from kernmend.errors import ErrorModel
-from kernmend.kernels import FixedRows, Kernel
-from kernmend.solvers._rows import Some, minimise_rows
-from kernmend.spectral import eigenpairs
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.linalg.threads import THIN, few_threads
+from kernmend.model.errors import ErrorModel
+from kernmend.model.kernels import FixedRows, Kernel
+from kernmend.solvers.rows import Some, minimise_rows
 
 _ROUNDING = 1e-6  # eps of the root, as a share of the mean k(l, l): the distance at which a row counts as on the span
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.errors import ErrorModel
-from kernmend.kernels import Kernel
-from kernmend.objective import Parts
-from kernmend.solvers._result import Callback, History, SolverResult, StopReason
-from kernmend.solvers._rows import Some, minimise_rows
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.errors import ErrorModel
+from kernmend.model.kernels import Kernel
+from kernmend.model.objective import Parts
 from kernmend.solvers.reference import Reference
-from kernmend.spectral import eigenpairs
+from kernmend.solvers.result import Callback, History, SolverResult, StopReason
+from kernmend.solvers.rows import Some, minimise_rows
 
 INNER = 20  # iterations on the rows before the subspace is found anew
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.kernels import Kernel
+from kernmend.model.kernels import Kernel
 
 RowIndex: TypeAlias = slice | NDArray[np.integer[Any]] | NDArray[np.bool_]
 """Some of the rows: a slice, their numbers or a mask."""

@@ -5,24 +5,19 @@ inner product) and write its two formulas; a kernel of neither kind subclasses `
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from kernmend._typing import Array
-
-_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64: temporaries of this size stay out of the n×n count
-_CACHED_ELEMENTS = 1 << 16  # half a megabyte: several passes over such a block go through the cache
-_FAR = 1e6  # caps from the centre: what is farther counts as this far, lest float32 overflow
-
-
-def row_blocks(n_rows: int, n_columns: int, *, elements: int | None = None) -> Iterator[slice]:
-    """Slices of rows, so that one block of an (n_rows, n_columns) array has `elements`, about a million if None."""
-    size = max(1, (elements or _BLOCK_ELEMENTS) // max(1, n_columns))
-    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+from kernmend.linalg.distances import (
+    CACHED_ELEMENTS,
+    centre_of,
+    row_blocks,
+    squared_distances,
+    squared_distances_by_norms,
+)
 
 
 class Kernel(ABC):
@@ -131,7 +126,7 @@ class RadialKernel(Kernel):
 
     def _pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
         """Do the same with `A` and `B` near the origin; overwrites both `A` and `G`."""
-        for rows in row_blocks(*K.shape, elements=_CACHED_ELEMENTS):
+        for rows in row_blocks(*K.shape, elements=CACHED_ELEMENTS):
             G[rows] *= self.slope(K[rows])
         A *= G.sum(axis=1)[:, np.newaxis]
         A -= G @ B
@@ -139,7 +134,7 @@ class RadialKernel(Kernel):
         return A
 
     def against(self, L: Array) -> "FixedRows":
-        centre = _centre(L)
+        centre = centre_of(L)
         centred = L - centre
         return _CentredRows(self, L, centre, centred, np.einsum("ij,ij->i", centred, centred))
 
@@ -289,60 +284,6 @@ class Linear(DotProductKernel):
         return np.ones(A.shape[0])
 
 
-def squared_distances(X: Array, Y: Array | None = None) -> Array:
-    """Return |x_i - y_j|^2, in one (n, m) array and exactly 0 on the diagonal where `Y` is None."""
-    centre = _centre(X)
-    Xc = X - centre
-    x2 = np.einsum("ij,ij->i", Xc, Xc)
-    if Y is not None:
-        Yc = Y - centre
-        return _squared_distances(Xc, x2, Yc, np.einsum("ij,ij->i", Yc, Yc))
-    t = _squared_distances(Xc, x2, Xc, x2)
-    np.fill_diagonal(t, 0.0)
-    return t
-
-
-def capped_squared_distances(X: Array, Y: Array, cap: float) -> Array:
-    """Return sum_k min(|x_ik - y_jk|, cap)^2 in float32: no entry counts for more than `cap`.
-
-    There is no matrix product in it: blocks that stay in the cache, without temporaries, make it fast.
-    """
-    centre = _centre(Y)
-    Xc, Yc = (np.clip((rows - centre) / cap, -_FAR, _FAR).astype(np.float32) for rows in (X, Y))
-    t = np.empty((X.shape[0], Y.shape[0]), dtype=np.float32)
-    for rows in row_blocks(*Y.shape, elements=_CACHED_ELEMENTS):
-        block = Yc[rows]
-        difference = np.empty_like(block)
-        for x, out in zip(Xc, t[:, rows], strict=True):
-            np.subtract(block, x, out=difference)
-            np.minimum(difference, 1.0, out=difference)
-            np.maximum(difference, -1.0, out=difference)
-            np.einsum("ij,ij->i", difference, difference, out=out)
-    t *= cap**2
-    return t
-
-
-def _centre(X: Array) -> Array:
-    """Return a place among the rows. Distances do not depend on it, but their rounding does: it grows with the norms.
-
-    The median of a few rows is as good as the mean of all, and one far outlier does not carry it away.
-    """
-    centre: Array = np.median(X[:: X.shape[0] // 64 + 1], axis=0)
-    return centre
-
-
-def _squared_distances(X: Array, x2: Array, Y: Array, y2: Array) -> Array:
-    """Return |x_i - y_j|^2 of rows near the origin, from their squared norms."""
-    t: Array = X @ Y.T
-    for rows in row_blocks(*t.shape, elements=_CACHED_ELEMENTS):
-        part = t[rows]
-        part *= -2.0
-        part += x2[rows, np.newaxis]
-        part += y2
-        np.maximum(part, 0.0, out=part)
-    return t
-
-
 @dataclass(frozen=True)
 class _CentredRows(FixedRows):
     """For a radial kernel: the rows, near the origin, and their squared norms, computed once."""
@@ -354,20 +295,9 @@ class _CentredRows(FixedRows):
 
     def gram(self, A: Array) -> Array:
         Ac = A - self.centre
-        return self.kernel.profile(_squared_distances(Ac, np.einsum("ij,ij->i", Ac, Ac), self.centred, self.norms))
+        return self.kernel.profile(
+            squared_distances_by_norms(Ac, np.einsum("ij,ij->i", Ac, Ac), self.centred, self.norms)
+        )
 
     def pullback(self, A: Array, K: Array, G: Array) -> Array:
         return self.kernel._pullback(A - self.centre, self.centred, K, G)
-
-
-def median_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> float:
-    """Return the median of |x_i - x_j|^2 over pairs of different rows, on at most `max_rows` of them.
-
-    Where over half of the pairs coincide, the mean of the others; 0.0 only if all rows are equal.
-    """
-    if X.shape[0] > max_rows:
-        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
-    pairs = pdist(X, "sqeuclidean")  # not by inner products: exactly 0 for equal rows
-    median = float(np.median(pairs)) if pairs.size else 0.0
-    apart = pairs[pairs > 0]
-    return median if median > 0 or apart.size == 0 else float(apart.mean())

@@ -15,16 +15,16 @@ from scipy import sparse
 
 KIND = "@"
 MODULES = (
-    "kernmend.kernels",
-    "kernmend.mending",
+    "kernmend.model.kernels",
+    "kernmend.repair.mender",
     "kernmend.detect.around",
     "kernmend.detect.detector",
     "kernmend.detect.entries",
     "kernmend.detect.rows",
     "kernmend.detect.tails",
-    "kernmend.solvers._result",
+    "kernmend.solvers.result",
     "kernmend.solvers.reference",
-    "kernmend.estimators._flagged",
+    "kernmend.repair.row_mender",
     "kernmend.estimators._units",
 )
 OTHERS = {

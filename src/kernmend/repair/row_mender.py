@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.calibration import Evidence
-from kernmend.completion import fill_missing
 from kernmend.detect import Detector, Found
-from kernmend.mending import Mender, Settings
+from kernmend.repair.calibrate import Evidence
+from kernmend.repair.completion import fill_missing
+from kernmend.repair.mender import Mender, Settings
 
 MIN_GOOD_ROWS = 5  # fewer say nothing about a surface
 

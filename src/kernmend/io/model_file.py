@@ -19,8 +19,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend import __version__
-from kernmend._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
 from kernmend.io import FileError, replacing
+from kernmend.io._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
 
 FORMAT = 1
 MARK = b"kernmend model, sha256 "

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.singular import TopSingular
+from kernmend.linalg.singular import TopSingular
 
 # --- pure functions -------------------------------------------------------------------------------------------------
 

@@ -14,12 +14,14 @@ import click
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from kernmend import cli_words, saving, sugar
+from kernmend import _mend as sugar
 from kernmend._methods import METHODS
 from kernmend._typing import Array
-from kernmend.cli_mend import plain
+from kernmend.cli import words as cli_words
+from kernmend.cli.mend import plain
 from kernmend.io import Dataset, FileError, read, replacing
-from kernmend.tables import changed, settle
+from kernmend.io import model_file as saving
+from kernmend.io.frames import changed, settle
 
 NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.solvers._memory import Memory
+from kernmend.solvers.memory import Memory
 
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 25

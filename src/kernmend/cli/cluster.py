@@ -12,11 +12,12 @@ from typing import Any
 import click
 import numpy as np
 
-from kernmend import cli_words, cli_work
-from kernmend._progress import counting_bar
 from kernmend._typing import Array
-from kernmend.estimators import _dask
+from kernmend.cli import words as cli_words
+from kernmend.cli import work as cli_work
+from kernmend.estimators._progress import counting_bar
 from kernmend.io import FileError, _blocks
+from kernmend.large import dask as _dask
 
 NEEDED = "mending on a cluster needs dask: pip install 'kernmend[dask]'"
 SECONDS = 20  # to find a cluster

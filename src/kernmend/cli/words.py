@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernmend._typing import Array
-from kernmend.cli_mend import plain
+from kernmend.cli.mend import plain
 from kernmend.estimators._summary import one_in
 from kernmend.io import Dataset
 

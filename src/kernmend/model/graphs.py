@@ -9,9 +9,9 @@ from scipy.sparse.csgraph import laplacian
 from sklearn.neighbors import NearestNeighbors
 
 from kernmend._typing import Array
-from kernmend.completion import observed_squared_distances
-from kernmend.prox import Term
-from kernmend.spectral import eigenpairs
+from kernmend.linalg.distances import observed_squared_distances
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.terms import Term
 
 Laplacian: TypeAlias = Any
 """A sparse symmetric positive semidefinite array; the stubs of SciPy's sparse arrays are too narrow to say so."""

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from kernmend import estimators
 from kernmend._methods import METHODS
 from kernmend._typing import Array
+from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
-from kernmend.estimators._validation import check_infinite
 from kernmend.io import Dataset, read
-from kernmend.tables import Table, as_table, changed, settle
+from kernmend.io.frames import Table, as_table, changed, settle
 
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kernmend import __version__
-from kernmend.cli_mend import CODES, apply, inspect, mend, plain
-from kernmend.cli_paper import paper
+from kernmend.cli.mend import CODES, apply, inspect, mend, plain
+from kernmend.cli.paper import paper
 
 if TYPE_CHECKING:
-    from kernmend.demo import Demo
+    from kernmend.cli.demo import Demo
 
 
 class Ordered(click.Group):
@@ -52,7 +52,7 @@ def demo(out: Path, seed: int, force: bool, quiet: bool) -> None:
     for path in (picture, report):
         if path.exists() and not force:
             raise click.UsageError(f"{path} is there already; say --force to overwrite it, or -o for another folder")
-    from kernmend.demo import run_demo, write_report
+    from kernmend.cli.demo import run_demo, write_report
 
     result = run_demo(random_state=seed, verbose=0 if quiet else 1)
     _print_demo(result)
@@ -86,7 +86,7 @@ def _print_demo(result: "Demo") -> None:
 
 def _write_picture(result: "Demo", path: Path) -> None:
     try:
-        from kernmend.plotting import figure_toydata
+        from kernmend.report.plotting import figure_toydata
     except ImportError as error:
         raise click.ClickException("pictures need matplotlib: pip install 'kernmend[report]'") from error
     import numpy as np

@@ -164,13 +164,13 @@ def mend(
     if memory is not None and workers is None:
         raise click.UsageError("--memory is that of each of --workers")
     if workers is None and cluster is None:
-        from kernmend.cli_work import run_mend
+        from kernmend.cli.work import run_mend
 
         run_mend(source, good=good, **options)
     else:
         if good is not None:
             raise click.UsageError("--good is for data in memory: leave out --workers and --cluster")
-        from kernmend.cli_cluster import run_mend_by_blocks
+        from kernmend.cli.cluster import run_mend_by_blocks
 
         where = {"workers": workers, "memory": memory, "cluster": cluster}
         run_mend_by_blocks(source, where, **options)
@@ -190,7 +190,7 @@ def mend(
 @_of_run
 def inspect(source: Path, **options: Any) -> None:
     """Score the rows of INPUT and show the worst; change nothing."""
-    from kernmend.cli_work import run_inspect
+    from kernmend.cli.work import run_inspect
 
     run_inspect(source, **options)
 
@@ -204,7 +204,7 @@ def inspect(source: Path, **options: Any) -> None:
 @_of_run
 def apply(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """Mend each INPUT with MODEL, a file that mend --save-model wrote."""
-    from kernmend.cli_work import run_apply
+    from kernmend.cli.work import run_apply
 
     run_apply(model, sources, **options)
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.kernels import Kernel
-from kernmend.mending import MAX_REFERENCE, Mender, Settings
+from kernmend.model.kernels import Kernel
+from kernmend.repair.mender import MAX_REFERENCE, Mender, Settings
 
 CUTOFFS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)  # share of the trace of the Gram matrix
 FORCES = {

@@ -3,8 +3,8 @@
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.kernels import median_squared_distance
-from kernmend.spectral import rho_from_cutoff, shrink_eigenvalues
+from kernmend.linalg.distances import median_squared_distance
+from kernmend.model.penalties import rho_from_cutoff, shrink_eigenvalues
 
 RANK_SHARE = 0.125  # of n: the largest rank that rho="auto" lets B have
 CUT_SHARE = 1e-4  # of the trace: the smallest eigenvalue cut-off of rho="auto"

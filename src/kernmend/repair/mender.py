@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.errors import EntryError, ErrorModel, KernelError, RowError
-from kernmend.graphs import similar_features
-from kernmend.kernels import Kernel, capped_squared_distances, median_squared_distance, squared_distances
+from kernmend.linalg.coordinates import Span, Within
+from kernmend.linalg.distances import capped_squared_distances, median_squared_distance, squared_distances
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.errors import EntryError, ErrorModel, KernelError, RowError
+from kernmend.model.graphs import similar_features
+from kernmend.model.kernels import Kernel
 from kernmend.solvers.reference import Reference, mend_rows
-from kernmend.solvers.span import Span, Within
-from kernmend.spectral import eigenpairs
 
 MAX_REFERENCE = 1200  # good rows that are enough for a trial, in calibration and the second look
 START_BOUND = 3.0  # typical differences of an entry

@@ -12,12 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.errors import EntryError, RowError
-from kernmend.kernels import RBF, Kernel, row_blocks
-from kernmend.objective import Objective
-from kernmend.solvers._result import Callback, SolverResult
+from kernmend.linalg.distances import (
+    column_medians,
+    median_observed_squared_distance,
+    observed_squared_distances,
+    row_blocks,
+)
+from kernmend.model.errors import EntryError, RowError
+from kernmend.model.kernels import RBF, Kernel
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import SchattenPenalty
 from kernmend.solvers.reduced import Bounds, Stage, solve_reduced
-from kernmend.spectral import SchattenPenalty
+from kernmend.solvers.result import Callback, SolverResult
 
 N_NEIGHBORS = 5
 ROUND_ITER = 100  # iterations of one round of the path, at most
@@ -57,53 +63,6 @@ def _list(what: str, names: list[str]) -> str:
     return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:5])}{more}"
 
 
-def observed_squared_distances(X: Array, Y: Array | None = None) -> Array:
-    """Return d / |common| sum_{k common} (x_ik - y_jk)^2 over the features that both rows have; inf where none is.
-
-    `Y=None` means `X`, with a diagonal of 0. The factor makes distances over few and over many features comparable.
-    """
-    centre = _column_medians(X if Y is None else Y)  # far from the origin the differences would be all rounding
-    Xc = X - centre
-    Yc = Xc if Y is None else Y - centre
-    x_seen, y_seen = (~np.isnan(Z) for Z in (Xc, Yc))
-    Xc, Yc = (np.where(seen, Z, 0.0) for seen, Z in ((x_seen, Xc), (y_seen, Yc)))
-    x_seen, y_seen = x_seen.astype(Xc.dtype), y_seen.astype(Xc.dtype)
-    common = x_seen @ y_seen.T
-    t: Array = Xc @ Yc.T
-    t *= -2.0
-    t += (Xc * Xc) @ y_seen.T
-    t += x_seen @ (Yc * Yc).T
-    np.maximum(t, 0.0, out=t)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t *= X.shape[1] / common
-    t[common == 0] = np.inf
-    if Y is None:
-        np.fill_diagonal(t, 0.0)
-    return t
-
-
-def _column_medians(X: Array) -> Array:
-    """Return the median of each feature over the rows that have it; 0 where none has."""
-    some = ~np.isnan(X).all(axis=0)
-    medians = np.zeros(X.shape[1], dtype=X.dtype)
-    medians[some] = np.nanmedian(X[:, some], axis=0)
-    return medians
-
-
-def median_observed_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> float:
-    """Return the median of `observed_squared_distances` over pairs of different rows, on at most `max_rows` of them.
-
-    The kernel's gamma is counted in it. 0.0 only if no two rows differ.
-    """
-    if X.shape[0] > max_rows:
-        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
-    pairs = observed_squared_distances(X)[np.triu_indices(X.shape[0], 1)]
-    pairs = pairs[np.isfinite(pairs)]
-    median = float(np.median(pairs)) if pairs.size else 0.0
-    apart = pairs[pairs > 0]
-    return median if median > 0 or apart.size == 0 else float(apart.mean())
-
-
 def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
     """Return X with each missing entry x_ij replaced by the mean of feature j over the nearest rows that have it.
 
@@ -118,7 +77,7 @@ def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
     """
     missing = check_missing(X)
     filled = X.copy()
-    medians = _column_medians(X)
+    medians = column_medians(X)
     incomplete = np.flatnonzero(missing.any(axis=1))
     for block in row_blocks(incomplete.size, X.shape[0]):
         rows = incomplete[block]

@@ -7,10 +7,10 @@ import numpy as np
 from sklearn.decomposition import KernelPCA
 
 from kernmend._typing import Array
-from kernmend.corruption import Corrupted, uniform_outliers
 from kernmend.datasets import Surface, make_circle
+from kernmend.datasets.corruption import Corrupted, uniform_outliers
+from kernmend.datasets.metrics import mean_shift
 from kernmend.estimators import KernelRecovery
-from kernmend.metrics import mean_shift
 
 GAMMA, LAM, RHO = 1.0, 0.3, 1e4
 INPUT, KPCA, OURS = "input", "kernel PCA, tuned on the truth", "kernmend"

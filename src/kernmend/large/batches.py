@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.estimators import _dask, _large
+from kernmend.large import dask as _dask
+from kernmend.large import landmarks as _large
 
 FRESH = 0.25  # of the landmarks: what one batch replaces at most, so that no batch alone says what is normal
 MUCH = 0.2  # by which the share of flagged rows must differ from what it was to choose everything anew

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.completion import check_missing
-from kernmend.estimators import _large
-from kernmend.estimators._validation import check_infinite
+from kernmend._validation import check_infinite
+from kernmend.large import landmarks as _large
+from kernmend.repair.completion import check_missing
 
 OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
     "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "entry_outliers_": "?",

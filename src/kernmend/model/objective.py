@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 
 from kernmend._typing import Array
-from kernmend.errors import ErrorModel
-from kernmend.kernels import Kernel
-from kernmend.spectral import SpectralPenalty, TopEigenpairs
+from kernmend.linalg.eigen import TopEigenpairs
+from kernmend.model.errors import ErrorModel
+from kernmend.model.kernels import Kernel
+from kernmend.model.penalties import SpectralPenalty
 
 
 @dataclass(frozen=True)

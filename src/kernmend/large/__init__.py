@@ -1,0 +1,1 @@
+"""More rows than fit one Gram matrix: landmarks, batches, Dask."""

@@ -1,0 +1,132 @@
+"""Squared distances between rows: plain, capped, and of rows with missing entries."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from kernmend._typing import Array
+
+_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64: temporaries of this size stay out of the n×n count
+CACHED_ELEMENTS = 1 << 16  # half a megabyte: several passes over such a block go through the cache
+_FAR = 1e6  # caps from the centre: what is farther counts as this far, lest float32 overflow
+
+
+def row_blocks(n_rows: int, n_columns: int, *, elements: int | None = None) -> Iterator[slice]:
+    """Slices of rows, so that one block of an (n_rows, n_columns) array has `elements`, about a million if None."""
+    size = max(1, (elements or _BLOCK_ELEMENTS) // max(1, n_columns))
+    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+
+
+def squared_distances(X: Array, Y: Array | None = None) -> Array:
+    """Return |x_i - y_j|^2, in one (n, m) array and exactly 0 on the diagonal where `Y` is None."""
+    centre = centre_of(X)
+    Xc = X - centre
+    x2 = np.einsum("ij,ij->i", Xc, Xc)
+    if Y is not None:
+        Yc = Y - centre
+        return squared_distances_by_norms(Xc, x2, Yc, np.einsum("ij,ij->i", Yc, Yc))
+    t = squared_distances_by_norms(Xc, x2, Xc, x2)
+    np.fill_diagonal(t, 0.0)
+    return t
+
+
+def capped_squared_distances(X: Array, Y: Array, cap: float) -> Array:
+    """Return sum_k min(|x_ik - y_jk|, cap)^2 in float32: no entry counts for more than `cap`.
+
+    There is no matrix product in it: blocks that stay in the cache, without temporaries, make it fast.
+    """
+    centre = centre_of(Y)
+    Xc, Yc = (np.clip((rows - centre) / cap, -_FAR, _FAR).astype(np.float32) for rows in (X, Y))
+    t = np.empty((X.shape[0], Y.shape[0]), dtype=np.float32)
+    for rows in row_blocks(*Y.shape, elements=CACHED_ELEMENTS):
+        block = Yc[rows]
+        difference = np.empty_like(block)
+        for x, out in zip(Xc, t[:, rows], strict=True):
+            np.subtract(block, x, out=difference)
+            np.minimum(difference, 1.0, out=difference)
+            np.maximum(difference, -1.0, out=difference)
+            np.einsum("ij,ij->i", difference, difference, out=out)
+    t *= cap**2
+    return t
+
+
+def centre_of(X: Array) -> Array:
+    """Return a place among the rows. Distances do not depend on it, but their rounding does: it grows with the norms.
+
+    The median of a few rows is as good as the mean of all, and one far outlier does not carry it away.
+    """
+    centre: Array = np.median(X[:: X.shape[0] // 64 + 1], axis=0)
+    return centre
+
+
+def squared_distances_by_norms(X: Array, x2: Array, Y: Array, y2: Array) -> Array:
+    """Return |x_i - y_j|^2 of rows near the origin, from their squared norms."""
+    t: Array = X @ Y.T
+    for rows in row_blocks(*t.shape, elements=CACHED_ELEMENTS):
+        part = t[rows]
+        part *= -2.0
+        part += x2[rows, np.newaxis]
+        part += y2
+        np.maximum(part, 0.0, out=part)
+    return t
+
+
+def median_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> float:
+    """Return the median of |x_i - x_j|^2 over pairs of different rows, on at most `max_rows` of them.
+
+    Where over half of the pairs coincide, the mean of the others; 0.0 only if all rows are equal.
+    """
+    if X.shape[0] > max_rows:
+        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
+    pairs = pdist(X, "sqeuclidean")  # not by inner products: exactly 0 for equal rows
+    median = float(np.median(pairs)) if pairs.size else 0.0
+    apart = pairs[pairs > 0]
+    return median if median > 0 or apart.size == 0 else float(apart.mean())
+
+
+def observed_squared_distances(X: Array, Y: Array | None = None) -> Array:
+    """Return d / |common| sum_{k common} (x_ik - y_jk)^2 over the features that both rows have; inf where none is.
+
+    `Y=None` means `X`, with a diagonal of 0. The factor makes distances over few and over many features comparable.
+    """
+    centre = column_medians(X if Y is None else Y)  # far from the origin the differences would be all rounding
+    Xc = X - centre
+    Yc = Xc if Y is None else Y - centre
+    x_seen, y_seen = (~np.isnan(Z) for Z in (Xc, Yc))
+    Xc, Yc = (np.where(seen, Z, 0.0) for seen, Z in ((x_seen, Xc), (y_seen, Yc)))
+    x_seen, y_seen = x_seen.astype(Xc.dtype), y_seen.astype(Xc.dtype)
+    common = x_seen @ y_seen.T
+    t: Array = Xc @ Yc.T
+    t *= -2.0
+    t += (Xc * Xc) @ y_seen.T
+    t += x_seen @ (Yc * Yc).T
+    np.maximum(t, 0.0, out=t)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t *= X.shape[1] / common
+    t[common == 0] = np.inf
+    if Y is None:
+        np.fill_diagonal(t, 0.0)
+    return t
+
+
+def column_medians(X: Array) -> Array:
+    """Return the median of each feature over the rows that have it; 0 where none has."""
+    some = ~np.isnan(X).all(axis=0)
+    medians = np.zeros(X.shape[1], dtype=X.dtype)
+    medians[some] = np.nanmedian(X[:, some], axis=0)
+    return medians
+
+
+def median_observed_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> float:
+    """Return the median of `observed_squared_distances` over pairs of different rows, on at most `max_rows` of them.
+
+    The kernel's gamma is counted in it. 0.0 only if no two rows differ.
+    """
+    if X.shape[0] > max_rows:
+        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
+    pairs = observed_squared_distances(X)[np.triu_indices(X.shape[0], 1)]
+    pairs = pairs[np.isfinite(pairs)]
+    median = float(np.median(pairs)) if pairs.size else 0.0
+    apart = pairs[pairs > 0]
+    return median if median > 0 or apart.size == 0 else float(apart.mean())

@@ -1,0 +1,1 @@
+"""Mending: rows against good ones, how that is calibrated, missing entries."""

@@ -1,0 +1,61 @@
+"""Imports go one way: from the command line down to linear algebra, never up."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import kernmend
+
+ROOT = Path(kernmend.__file__).parent
+LAYERS = (
+    ("_typing", "_validation", "_methods", "__init__"),
+    ("linalg",),
+    ("model",),
+    ("solvers",),
+    ("detect",),
+    ("repair",),
+    ("large",),
+    ("estimators",),
+    ("datasets", "io", "report"),
+    ("_mend", "paper"),
+    ("cli",),
+    ("__main__",),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+# What a user calls on an estimator and stands above it: `est.report(path)`, `est.save(path)`. Imported in the method.
+UPWARD = {("estimators/_base.py", "report"), ("estimators/_base.py", "io")}
+MODULES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+
+
+def imported(path):
+    """Return the rooms of kernmend that a module imports from anywhere in it."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module == "kernmend":
+            names = [alias.name for alias in node.names if alias.name in RANK]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            room = name.removeprefix("kernmend.").partition(".")[0]
+            if room in RANK:
+                yield room
+
+
+def room_of(path):
+    return Path(path).parts[0].removesuffix(".py")
+
+
+def test_every_module_has_a_layer():
+    assert {room_of(path) for path in MODULES} == RANK.keys()
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path != "__init__.py"])
+def test_imports_go_down(path):
+    here = room_of(path)
+    upward = {room for room in imported(path) if RANK[room] > RANK[here] and (path, room) not in UPWARD}
+    sideways = {room for room in imported(path) if RANK[room] == RANK[here] and room != here}
+    assert not upward, f"{path} imports {upward}, which stand above it"
+    assert not sideways - {"_typing", "_methods", "_validation", "io", "__init__"}, f"{path} imports {sideways}"
