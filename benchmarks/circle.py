@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernmend import KernelRecovery
+from kernmend import KernelLowRank
 from kernmend.datasets import make_circle
 from kernmend.datasets.corruption import uniform_outliers
 from kernmend.datasets.metrics import mean_shift
@@ -24,7 +24,7 @@ def run() -> None:
 def _one(seed: int, kernel: dict[str, object]) -> list[float]:
     surface = make_circle(100, random_state=seed)
     X, bad = uniform_outliers(surface.X, 0.1, random_state=seed + 1)
-    A = KernelRecovery(**kernel, repair="all", lam=0.3, rho=1e4).fit_transform(X)
+    A = KernelLowRank(**kernel, lam=0.3, rho=1e4).fit_transform(X)
     before, after = surface.distance(X[bad]), surface.distance(A[bad])
     outer = np.linalg.norm(X[bad], axis=1) > 1
     return [

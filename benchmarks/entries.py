@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.impute import KNNImputer
 
-from kernmend import KernelRecovery
+from kernmend import KernelLowRank
 from kernmend.linalg.distances import median_observed_squared_distance
 from kernmend.model.kernels import Polynomial
 from kernmend.repair.completion import complete
@@ -70,7 +70,7 @@ def _wrong() -> None:
     print("|---" * (1 + 3 * len(WRONG)) + "|")
     methods: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "untouched": lambda X: X,
-        "ours": lambda X: KernelRecovery(error="entries", repair="all").fit_transform(X),
+        "ours": lambda X: KernelLowRank(error="entries").fit_transform(X),
     }
     for name, method in methods.items():
         cells = []

@@ -55,7 +55,7 @@ def f1(found, truth):
 
 
 def check_sound(est, X):
-    """What holds of every fit with repair="flagged"."""
+    """What holds of every fit of `KernelRecovery`."""
     assert est.recovered_.shape == X.shape
     assert np.isfinite(est.recovered_).all()
     assert np.isfinite(est.outlier_scores_).all()

@@ -7,8 +7,9 @@ from kernmend.datasets import make_cubic_surface
 from kernmend.datasets.corruption import gaussian_noise
 from kernmend.datasets.metrics import snr
 from kernmend.linalg.distances import median_squared_distance
+from kernmend.model.errors import ERROR_MODELS, EntryError, RowError
 from kernmend.model.kernels import RBF, Linear, Polynomial
-from kernmend.repair.calibrate import CUTOFFS, FORCES, ROUGH_ROWS, Evidence, calibrate
+from kernmend.repair.calibrate import CUTOFFS, FIRST_ROWS, Evidence, calibrate
 from kernmend.repair.mender import Mender, Settings
 
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -87,8 +88,8 @@ def test_mended_rows_stay_in_bounds(error):
 @pytest.mark.parametrize("error", ["rows", "entries", "kernel"])
 def test_one_choice_is_no_search(error):
     good, wrong, _ = surface(0)
-    settings, share, _ = calibrate(Evidence(good, wrong, 0.01, 1e-3), kernels=[RBF(0.05)], errors=[error])
-    assert (settings.kernel, settings.error) == (RBF(0.05), error)
+    settings, share, _ = calibrate(Evidence(good, wrong, 0.01, 1e-3), kernels=[RBF(0.05)], errors=[ERROR_MODELS[error]])
+    assert (settings.kernel, settings.error.name) == (RBF(0.05), error)
     assert np.isfinite(share)
     mender = Mender(good, None, 0.01, 1e-3)
     assert (mender.lam(settings), mender.cutoff(settings)) == (0.01, 1e-3)
@@ -100,10 +101,10 @@ def test_what_is_given_is_kept_and_the_rest_comes_from_the_grid():
     settings, share, _ = calibrate(Evidence(good, wrong), kernels=choices)
     assert settings.kernel in choices
     assert settings.cutoff in CUTOFFS
-    assert settings.force in FORCES[settings.error]
+    assert settings.force in settings.error.forces
     assert 0 < share < 0.5
-    only = calibrate(Evidence(good, wrong), kernels=choices[:2], errors=["entries"])[0]
-    assert only.error == "entries"
+    only = calibrate(Evidence(good, wrong), kernels=choices[:2], errors=[EntryError])[0]
+    assert only.error is EntryError
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -112,7 +113,7 @@ def test_the_chosen_settings_mend_better_than_the_first_ones(seed):
     choices = kernels(good)
     settings, share, _ = calibrate(Evidence(good, wrong), kernels=choices)
     mender = Mender(good)
-    rough = Settings(choices[2], *ROUGH_ROWS)
+    rough = Settings(choices[2], *FIRST_ROWS)
     before, first, chosen = (snr(truth, A) for A in (wrong, mender.mend(wrong, rough), mender.mend(wrong, settings)))
     assert chosen > before + 5.0
     assert chosen > first - 0.3
@@ -139,14 +140,19 @@ def test_suspicion_is_heard():
     good, wrong, _ = surface(4)
     seen = []
 
-    def suspicion(L):
-        seen.append(len(L))
-        return inverse_distance(L)
+    class Judge:
+        threshold = 1.0
 
-    settings, share, _ = calibrate(Evidence(good, wrong, suspicion=suspicion), kernels=kernels(good))
+        def against(self, L):
+            seen.append(len(L))
+            judge = Judge()
+            judge.scores = inverse_distance(L)
+            return judge
+
+    settings, share, _ = calibrate(Evidence(good, wrong, judge=Judge()), kernels=kernels(good))
     assert seen == [len(good) - 27]  # the held-out fifth is not in the reference
     assert np.isfinite(share)
-    assert settings.error in ("rows", "entries")
+    assert settings.error in (RowError, EntryError)
 
 
 @pytest.mark.parametrize("n", [5, 6])

@@ -235,7 +235,7 @@ def test_interruption_keeps_what_there_is(make, monkeypatch):
         pytest.skip("has no solver of its own: tests/test_search.py interrupts its loop")
     _, X, _ = data()
     # the default of KernelRecovery takes a second in all and has no loop that is worth interrupting
-    est = make(repair="all") if "repair" in make().get_params() else make()
+    est = make()
     add = History.add
 
     def interrupted(self, *arguments, **options):

@@ -228,7 +228,6 @@ def changed(X, **values):
 @pytest.mark.parametrize(
     ("X", "params", "words"),
     [
-        (noisy(300), {"repair": "all"}, "must be in memory"),
         (changed(noisy(300), _250_3=np.inf), {}, "begins at row 200: X contains inf: row 50 has it in column 3"),
         (changed(noisy(300), _all_3=np.nan), {}, "nothing is observed in column 3"),
         (changed(noisy(300), _150_all=np.nan), {}, "begins at row 100: nothing is observed in row 50"),

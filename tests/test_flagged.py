@@ -248,13 +248,6 @@ def test_a_huge_lam_leaves_the_rows_where_they_are():
     np.testing.assert_allclose(est.recovered_, X, atol=1e-3)
 
 
-def test_gram_belongs_to_the_joint_model():
-    _, X, _ = noisy_surface(n=40)
-    for name in ("gram", "start_gram"):
-        with pytest.raises(ValueError, match="say repair='all'"):
-            KernelRecovery().fit(X, **{name: np.eye(40)})
-
-
 # --- wrong entries ----------------------------------------------------------------------------------------------------
 
 

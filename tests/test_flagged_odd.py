@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from cases import ERRORS, IGNORE_MAX_ITER, check_sound, f1, fitted, noisy_surface, with_holes
 
-from kernmend import KernelRecovery
+from kernmend import KernelLowRank, KernelRecovery
 from kernmend.datasets import make_circle, make_cubic_surface
 from kernmend.datasets.metrics import snr
 
@@ -43,8 +43,8 @@ def test_a_row_or_a_column_without_any_value_is_named():
         KernelRecovery().fit(row)
     with pytest.raises(ValueError, match="column 'y'"):
         KernelRecovery().fit(column)
-    for repair in ("flagged", "all"):
-        est = KernelRecovery(repair=repair, error="rows").fit(X)
+    for make in (KernelRecovery, KernelLowRank):
+        est = make(error="rows").fit(X)
         with pytest.raises(ValueError, match=r"row [78]"):
             est.transform(row)
 
@@ -164,7 +164,7 @@ def test_the_summary_is_cautious():
 
 def test_the_summary_of_the_joint_model():
     _, X, _ = noisy_surface(n=60)
-    assert "by how far they moved" in KernelRecovery(repair="all", max_iter=1000).fit(X).summary()
+    assert "by how far they moved" in KernelLowRank(max_iter=1000).fit(X).summary()
 
 
 # --- every row may move -----------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def falls_within_stages(est):
 @pytest.mark.parametrize("error", ERRORS)
 def test_the_joint_model(error, penalty, bounds):
     _, X, _ = noisy_surface(n=50)
-    est = KernelRecovery(repair="all", error=error, penalty=penalty, bounds=bounds, max_iter=40).fit(X)
+    est = KernelLowRank(error=error, penalty=penalty, bounds=bounds, max_iter=40).fit(X)
     assert np.isfinite(est.recovered_).all()
     assert np.isfinite(est.outlier_scores_).all()
     if penalty == "nuclear":
@@ -204,7 +204,7 @@ def test_the_joint_model(error, penalty, bounds):
 def test_the_joint_model_fills_holes(error):
     _, X, _ = noisy_surface(n=50)
     holes = with_holes(X)
-    est = KernelRecovery(repair="all", error=error, max_iter=60).fit(holes)
+    est = KernelLowRank(error=error, max_iter=60).fit(holes)
     assert np.isfinite(est.recovered_).all()
     assert np.isfinite(est.transform(holes)).all()
     assert np.isfinite(est.score_samples(holes)).all()
@@ -213,7 +213,7 @@ def test_the_joint_model_fills_holes(error):
 @IGNORE_MAX_ITER
 def test_the_joint_model_scores_a_single_new_row_with_a_hole():
     _, X, _ = noisy_surface(n=50)
-    est = KernelRecovery(repair="all", error="rows", max_iter=60).fit(X)
+    est = KernelLowRank(error="rows", max_iter=60).fit(X)
     row = X[:1].copy()
     row[0, 3] = np.nan
     assert np.isfinite(est.transform(row)).all()
@@ -225,7 +225,7 @@ def test_wrong_entries_of_any_row():
     rng = np.random.default_rng(0)
     wrong = rng.random(truth.shape) < 0.1
     X = truth + wrong * rng.standard_normal(truth.shape)
-    est = KernelRecovery(repair="all", error="entries", max_iter=1000).fit(X)
+    est = KernelLowRank(error="entries", max_iter=1000).fit(X)
     assert snr(truth, est.recovered_) > snr(truth, X) + 8.0
     assert est.entry_outliers_[wrong & (np.abs(X - truth) > 0.5)].mean() > 0.9
 
@@ -233,10 +233,10 @@ def test_wrong_entries_of_any_row():
 def test_combinations_that_make_no_sense():
     _, X, _ = noisy_surface(n=40)
     with pytest.raises(ValueError, match="rho belongs to the nuclear penalty"):
-        KernelRecovery(repair="all", penalty="schatten", rho=100.0).fit(X)
+        KernelLowRank(penalty="schatten", rho=100.0).fit(X)
     with pytest.raises(ValueError, match="use solver='reduced'"):
-        KernelRecovery(repair="all", solver="alternating", bounds="data").fit(X)
+        KernelLowRank(solver="alternating", bounds="data").fit(X)
     with pytest.raises(ValueError, match="use solver='reduced'"):
-        KernelRecovery(repair="all", solver="alternating", penalty="schatten").fit(X)
+        KernelLowRank(solver="alternating", penalty="schatten").fit(X)
     with pytest.raises(ValueError, match="belongs to the nuclear penalty"):
-        KernelRecovery(repair="all", penalty="schatten").fit(X, gram=np.eye(40))
+        KernelLowRank(penalty="schatten").fit(X, gram=np.eye(40))

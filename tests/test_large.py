@@ -10,6 +10,7 @@ from kernmend.datasets import make_circle, make_cubic_surface
 from kernmend.datasets.corruption import gaussian_noise, uniform_outliers
 from kernmend.datasets.metrics import f1_score, snr
 from kernmend.large import landmarks as _large
+from kernmend.repair.row_mender import RowMender
 
 
 def noisy(n=1200, d=20, seed=0):
@@ -134,8 +135,8 @@ def test_ctrl_c_between_blocks_keeps_what_is_done(monkeypatch):
         done.append(len(X))
         return mend_rows(self, X, *known)
 
-    mend_rows = KernelRecovery._mend_rows
-    monkeypatch.setattr(KernelRecovery, "_mend_rows", interrupted)
+    mend_rows = RowMender.mend
+    monkeypatch.setattr(RowMender, "mend", interrupted)
     with pytest.warns(UserWarning, match="interrupted"):
         est = KernelRecovery(landmarks=200).fit(X)
     assert est.stop_reason_ == "interrupted"
@@ -152,7 +153,7 @@ def test_bad_landmarks(landmarks):
 def test_inspecting_many_rows_scores_them_as_the_fit_does():
     _, X, _ = noisy(700)
     est = KernelRecovery(landmarks=250, error="rows")
-    z, flags, threshold, suspects = est._look(X)
+    z, flags, threshold, suspects = est._find_only(X)
     est.fit(X)
     np.testing.assert_allclose(z, est.outlier_scores_, atol=1e-8)
     np.testing.assert_array_equal(flags, est.outliers_)

@@ -230,7 +230,11 @@ def test_the_search_takes_good_rows_too():
             "good rows are for the methods kernel and search, not for robust-pca",
         ),
         (good_circle(), {"contamination": 0.1}, r"contamination=0\.1 is a share of all rows"),
-        (good_circle(), {"repair": "all"}, "good and wrong belong to repair='flagged'"),
+        (
+            good_circle(),
+            {"method": "joint"},
+            "good rows are for the methods kernel and search, not for joint",
+        ),
         ("nowhere.csv", {}, r"nowhere\.csv: no such file"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from cases import with_holes
 from convex import low_rank, solve, wrong_rows
 
-from kernmend import KernelRecovery, OutlierPursuit
+from kernmend import KernelLowRank, OutlierPursuit
 
 
 def relative(A, B):
@@ -99,8 +99,8 @@ def test_the_linear_kernel_with_a_large_rho_is_the_same_model(seed, lam):
     linear = OutlierPursuit(lam=lam).fit(X)
     distances = []
     for rho in (1e2, 1e4, 1e7):
-        model = {"kernel": "linear", "error": "rows", "repair": "all", "lam": lam, "rho": rho}
-        kernel = KernelRecovery(**model, max_iter=3000, tol=1e-10).fit(X)
+        model = {"kernel": "linear", "error": "rows", "lam": lam, "rho": rho}
+        kernel = KernelLowRank(**model, max_iter=3000, tol=1e-10).fit(X)
         distances.append(relative(kernel.recovered_, linear.recovered_))
     assert distances[2] < distances[1] < distances[0] < 0.03
     assert distances[2] < 2e-3

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from test_common import data, every
 
 import kernmend
-from kernmend import KernelRecovery, OutlierPursuit, RobustPCA
+from kernmend import KernelLowRank, KernelRecovery, OutlierPursuit, RobustPCA
 from kernmend.io import model_file as saving
 from kernmend.io.model_file import ModelError
 from kernmend.model.kernels import RBF, Polynomial, RadialKernel
@@ -71,20 +71,20 @@ def test_with_names_and_missing_entries(make, tmp_path):
 
 @IGNORE_MAX_ITER
 @pytest.mark.parametrize(
-    "params",
+    "est",
     [
-        {"repair": "all"},
-        {"repair": "all", "error": "entries", "penalty": "schatten"},
-        {"repair": "all", "solver": "alternating-parallel", "max_iter": 5, "gamma": 0.01, "lam": 0.3, "rho": 1e4},
-        {"kernel": Polynomial(3.0, 1.0), "bounds": (-9.0, 9.0), "contamination": 0.1},
-        {"kernel": RBF(0.02), "bounds": "data", "error": "entries", "random_state": np.random.RandomState(7)},
+        KernelLowRank(),
+        KernelLowRank(error="entries", penalty="schatten"),
+        KernelLowRank(solver="alternating-parallel", max_iter=5, gamma=0.01, lam=0.3, rho=1e4),
+        KernelRecovery(kernel=Polynomial(3.0, 1.0), bounds=(-9.0, 9.0), contamination=0.1),
+        KernelRecovery(kernel=RBF(0.02), bounds="data", error="entries", random_state=np.random.RandomState(7)),
     ],
 )
-def test_every_way_of_kernel_recovery(params, tmp_path):
+def test_every_way_of_the_kernel_models(est, tmp_path):
     _, X, _ = data()
-    est = KernelRecovery(**params).fit(X)
+    est.fit(X)
     loaded = again(est, tmp_path)
-    if isinstance(params.get("random_state"), np.random.RandomState):
+    if isinstance(est.random_state, np.random.RandomState):
         assert loaded.random_state.randint(1 << 30) == est.random_state.randint(1 << 30)
         loaded.random_state = est.random_state
     same(est, loaded, X)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernmend import KernelRecovery, RecoverySearch, RobustPCA
+from kernmend import KernelLowRank, KernelRecovery, RecoverySearch, RobustPCA
 from kernmend.datasets import make_circle, make_surface
 from kernmend.datasets.corruption import uniform_outliers
 
@@ -88,9 +88,9 @@ def test_the_progress_bar(capfd):
     assert "searching" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("estimator", [RobustPCA(), KernelRecovery(repair="all")])
+@pytest.mark.parametrize("estimator", [RobustPCA(), KernelLowRank()])
 def test_other_estimators_are_refused(estimator):
-    with pytest.raises(ValueError, match="estimator must be a KernelRecovery with repair='flagged'"):
+    with pytest.raises(ValueError, match="estimator must be a KernelRecovery, got"):
         RecoverySearch(estimator=estimator).fit(np.eye(4))
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kernmend
-from kernmend import KernelRecovery
+from kernmend import KernelLowRank, KernelRecovery
 from kernmend.datasets.metrics import f1_score
-from kernmend.estimators._units import Units, spreads
+from kernmend.repair.units import Units, spreads
 
 SIZES = np.array([1e-3, 1.0, 1e4])
 
@@ -47,17 +47,17 @@ def test_one_far_value_does_not_set_the_unit():
     np.testing.assert_allclose(spreads(X), [1.0, 1e5], rtol=0.2)
 
 
-@pytest.mark.parametrize("scale", [[1.0, -1.0, 1.0], [1.0, 2.0], "x", np.nan, [1.0, 0.0, 1.0]])
+@pytest.mark.parametrize("scale", [[1.0, -1.0, 1.0], [1.0, 2.0], "x", np.nan, [1.0, 0.0, 1.0], True, False])
 def test_bad_scales(scale):
     with pytest.raises(ValueError, match="scale must be"):
         KernelRecovery(scale=scale).fit(torus()[0])
 
 
-@pytest.mark.parametrize("repair", ["flagged", "all"])
-def test_units_of_columns_do_not_matter(repair):
+@pytest.mark.parametrize("make", [KernelRecovery, KernelLowRank])
+def test_units_of_columns_do_not_matter(make):
     X, _ = torus(150)
-    plain = KernelRecovery(scale="columns", repair=repair, max_iter=50, tol=1e-4).fit(X)
-    mixed = KernelRecovery(scale="columns", repair=repair, max_iter=50, tol=1e-4).fit(X * SIZES)
+    plain = make(scale="columns", max_iter=50, tol=1e-4).fit(X)
+    mixed = make(scale="columns", max_iter=50, tol=1e-4).fit(X * SIZES)
     np.testing.assert_array_equal(plain.outliers_, mixed.outliers_)
     np.testing.assert_allclose(mixed.recovered_, plain.recovered_ * SIZES, rtol=1e-4, atol=1e-6)
 

@@ -13,6 +13,7 @@ from kernmend._methods import METHODS
 if TYPE_CHECKING:
     from kernmend._mend import mend as mend
     from kernmend.estimators import GraphRobustPCA as GraphRobustPCA
+    from kernmend.estimators import KernelLowRank as KernelLowRank
     from kernmend.estimators import KernelPCADenoiser as KernelPCADenoiser
     from kernmend.estimators import KernelRecovery as KernelRecovery
     from kernmend.estimators import LowRankRepresentation as LowRankRepresentation

@@ -237,8 +237,8 @@ class Scored(NamedTuple):
 def score(estimator: Any, X: Array) -> Scored:
     """Return what a fit would score and flag. Where rows are scored before they are mended, none is mended."""
     inner = estimator.estimator if isinstance(estimator, estimators.RecoverySearch) else estimator
-    if isinstance(inner, estimators.KernelRecovery) and inner.repair == "flagged":
-        return Scored(*inner._look(X))
+    if isinstance(inner, estimators.KernelRecovery):
+        return Scored(*inner._find_only(X))
     estimator.fit(X)
     found = estimator.outlier_scores_, estimator.outliers_, estimator.threshold_, _suspects(estimator)
     return Scored(*found, by_chance=by_chance(estimator))

@@ -5,6 +5,7 @@ The public names of `kernmend`, `--method`, saving and the common tests follow i
 
 METHODS = {
     "kernel": "KernelRecovery",
+    "joint": "KernelLowRank",
     "search": "RecoverySearch",
     "robust-pca": "RobustPCA",
     "outlier-pursuit": "OutlierPursuit",

@@ -96,9 +96,9 @@ def test_the_key_depends_on_the_work_and_not_on_labels():
 
 
 def test_a_budget_gives_what_there_is_and_says_so():
-    params = (("gamma", 1.0), ("lam", 0.3), ("max_iter", 100_000), ("repair", "all"), ("rho", 1e4),
+    params = (("gamma", 1.0), ("lam", 0.3), ("max_iter", 100_000), ("rho", 1e4),
               ("solver", "alternating"), ("tol", 0.0))  # fmt: skip
-    record, _ = execute(circle_task(params=params, budget=0.3))
+    record, _ = execute(circle_task(estimator="KernelLowRank", params=params, budget=0.3))
     assert record["budget_hit"]
     assert record["stop"] == "interrupted"
     assert np.isfinite(record["metrics"]["distance"])

@@ -10,7 +10,7 @@ from pages import EVIL_COLUMN, circle, clean, linear, many, unusual
 from sklearn.base import clone
 
 import kernmend
-from kernmend import KernelPCADenoiser, KernelRecovery, RecoverySearch, RobustPCA, estimators
+from kernmend import KernelLowRank, KernelPCADenoiser, KernelRecovery, RecoverySearch, RobustPCA, estimators
 from kernmend.datasets import make_circle
 from kernmend.report._rows import CURVE_POINTS, WIDE_TABLE
 from kernmend.report._views import choose_view
@@ -79,7 +79,7 @@ def test_the_python_lines_do_the_same(name, tmp_path, monkeypatch):
 def test_the_python_lines_name_what_has_no_short_form():
     _, X, _ = linear()
     kernel = RationalQuadratic(0.1)
-    lines = KernelRecovery(kernel=kernel, repair="all", init=X, rho=10.0, lam=0.5).fit(X).report_data()["python"]
+    lines = KernelLowRank(kernel=kernel, init=X, rho=10.0, lam=0.5).fit(X).report_data()["python"]
     assert "from cases import RationalQuadratic" in lines
     assert f"kernel={kernel!r}" in lines
     assert "init=init" in lines
@@ -268,7 +268,7 @@ def test_only_the_changed_rows_are_remembered():
 def test_the_memory_is_a_copy():
     X = make_circle(60, random_state=0).X.copy()
     X[7] = [0.4, 0.4]
-    est = KernelRecovery(repair="all", gamma=1.0, lam=0.3, rho=1e4).fit(X)
+    est = KernelLowRank(gamma=1.0, lam=0.3, rho=1e4).fit(X)
     before = est.report_data()
     X[:] = 0.0
     assert est.report_data() == before

@@ -10,7 +10,7 @@ from kernmend._typing import Array
 from kernmend.datasets import Surface, make_circle
 from kernmend.datasets.corruption import Corrupted, uniform_outliers
 from kernmend.datasets.metrics import mean_shift
-from kernmend.estimators import KernelRecovery
+from kernmend.estimators import KernelLowRank
 
 GAMMA, LAM, RHO = 1.0, 0.3, 1e4
 INPUT, KPCA, OURS = "input", "kernel PCA, tuned on the truth", "kernmend"
@@ -32,7 +32,7 @@ class Demo:
     surface: Surface
     corrupted: Corrupted
     results: dict[str, Array]
-    estimator: KernelRecovery
+    estimator: KernelLowRank
 
     def rows(self) -> list[DemoRow]:
         """Return the table: the untouched input first."""
@@ -44,10 +44,10 @@ class Demo:
 
 
 def run_demo(*, n_samples: int = 100, fraction: float = 0.1, random_state: int = 0, verbose: int = 0) -> Demo:
-    """Corrupt a circle and mend it by kernel PCA and by `KernelRecovery`, both with the same gamma."""
+    """Corrupt a circle and mend it by kernel PCA and by `KernelLowRank`, both with the same gamma."""
     surface = make_circle(n_samples, random_state=random_state)
     corrupted = uniform_outliers(surface.X, fraction, random_state=random_state + 1)
-    estimator = KernelRecovery(repair="all", gamma=GAMMA, lam=LAM, rho=RHO, verbose=verbose)
+    estimator = KernelLowRank(gamma=GAMMA, lam=LAM, rho=RHO, verbose=verbose)
     results = {INPUT: corrupted.X, KPCA: tuned_kernel_pca(surface, corrupted)}
     results[OURS] = estimator.fit_transform(corrupted.X)
     return Demo(surface, corrupted, results, estimator)

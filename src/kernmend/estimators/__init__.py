@@ -1,6 +1,7 @@
 """Estimators: they validate, build the objective, call a solver and store what it found."""
 
 from kernmend.estimators._graph_robust_pca import GraphRobustPCA
+from kernmend.estimators._kernel_low_rank import KernelLowRank
 from kernmend.estimators._kernel_pca import KernelPCADenoiser
 from kernmend.estimators._kernel_recovery import KernelRecovery
 from kernmend.estimators._low_rank_representation import LowRankRepresentation
@@ -11,6 +12,7 @@ from kernmend.estimators._search import RecoverySearch
 
 __all__ = [
     "GraphRobustPCA",
+    "KernelLowRank",
     "KernelPCADenoiser",
     "KernelRecovery",
     "LowRankRepresentation",

@@ -114,6 +114,12 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         return model_file.save(_dask.of_landmarks(self), path, force=force)
 
+    def _forget(self) -> None:
+        """Remove everything that an earlier fit left: all but the parameters, and what the user asked scikit-learn."""
+        kept = {*self._get_param_names(), "_sklearn_output_config", "_metadata_request"}
+        for name in vars(self).keys() - kept:
+            delattr(self, name)
+
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
         """Return X as a float array; ValueError that says where it has what it may not have."""
         options = {"dtype": [np.float64, np.float32], **options}
@@ -161,7 +167,7 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for est in (self, getattr(self, "best_estimator_", self)):
             for name in {*_dask.OF_ROWS, "entry_scores_"} & vars(est).keys():
                 setattr(est, name, getattr(est, name)[:n].copy())
-            est._usual_share = float(est.outliers_.mean())
+            est._share = float(est.outliers_.mean())
         inside = self._changed_rows < n
         self._changed_rows, self._originals = self._changed_rows[inside], self._originals[inside]
 

@@ -1,21 +1,57 @@
-"""The checks of `KernelRecovery`'s parameters, before any work."""
+"""Checks of parameters, before any work: they name the parameter, what it must be and what it is."""
 
 import numbers
 from typing import Any
 
 import numpy as np
 
-from kernmend._typing import Array
 from kernmend._validation import check_choice, check_count, check_positive
-from kernmend.estimators._joint import SOLVERS
-from kernmend.model.kernels import Kernel, Polynomial
+from kernmend.model.errors import ERROR_MODELS, RowSum
+from kernmend.model.kernels import KERNELS, Kernel, Polynomial
+from kernmend.model.penalties import PENALTIES
+from kernmend.solvers import SOLVERS
 
-KERNELS = ("rbf", "poly", "linear")
-ERRORS = ("auto", "kernel", "rows", "entries")
+
+def check_recovery(est: Any) -> None:
+    """Check the parameters of `KernelRecovery`."""
+    check_model(est)
+    alpha = est.alpha
+    if isinstance(alpha, bool) or not (isinstance(alpha, numbers.Real) and 0 < float(alpha) <= 1):
+        raise ValueError(f"alpha must be a number above 0 and at most 1, got {alpha!r}")
+    _check_error(est.error, ("auto", *ERROR_MODELS))
+    if isinstance(est.landmarks, str):
+        check_choice("landmarks", est.landmarks, ("auto",))
+    elif est.landmarks is not None:
+        check_count("landmarks", est.landmarks)
+    check_common(est)
 
 
-def check_parameters(est: Any) -> None:
-    """Raise ValueError or TypeError that names the parameter, what it must be and what it is."""
+def check_low_rank(est: Any) -> None:
+    """Check the parameters of `KernelLowRank`."""
+    check_model(est)
+    _check_error(est.error, tuple(ERROR_MODELS))
+    check_choice("penalty", est.penalty, ("auto", *PENALTIES))
+    check_choice("solver", est.solver, tuple(SOLVERS))
+    if isinstance(est.init, str):
+        check_choice("init", est.init, ("data", "zeros"))
+    check_budget(est)
+    if est.penalty == "schatten" and not (isinstance(est.rho, str) and est.rho == "auto"):
+        raise ValueError("rho belongs to the nuclear penalty: leave it at 'auto' with penalty='schatten'")
+    if est.solver != "reduced" and (est.bounds is not None or est.penalty == "schatten"):
+        raise ValueError(f"solver={est.solver!r} knows neither bounds nor penalty='schatten': use solver='reduced'")
+
+
+def check_model(est: Any) -> None:
+    """Check what both kernel models have: the kernel and its parameters, `lam` and `rho`."""
+    check_kernel(est)
+    for name in ("gamma", "lam", "rho"):
+        value = getattr(est, name)
+        if not (isinstance(value, str) and value == "auto"):
+            check_positive(name, value)
+
+
+def check_kernel(est: Any) -> None:
+    """Check `kernel`, and `degree` and `coef0` if they are those of the polynomial one."""
     if not isinstance(est.kernel, Kernel):
         if not isinstance(est.kernel, str):
             raise TypeError(
@@ -23,61 +59,32 @@ def check_parameters(est: Any) -> None:
                 f"kernmend.model.kernels.Kernel, got {est.kernel!r}"
             )
         check_choice("kernel", est.kernel, KERNELS)
-    for name in ("gamma", "lam", "rho"):
-        value = getattr(est, name)
-        if not (isinstance(value, str) and value == "auto"):
-            check_positive(name, value)
-    if isinstance(est.kernel, str) and est.kernel == "poly":
-        Polynomial(est.degree, est.coef0)
-    alpha = est.alpha
-    if isinstance(alpha, bool) or not (isinstance(alpha, numbers.Real) and 0 < float(alpha) <= 1):
-        raise ValueError(f"alpha must be a number above 0 and at most 1, got {alpha!r}")
-    check_choice("error", est.error, ERRORS)
-    check_choice("repair", est.repair, ("flagged", "all"))
-    check_choice("penalty", est.penalty, ("auto", "nuclear", "schatten"))
-    check_choice("solver", est.solver, tuple(SOLVERS))
-    if isinstance(est.landmarks, str):
-        check_choice("landmarks", est.landmarks, ("auto",))
-    elif est.landmarks is not None:
-        check_count("landmarks", est.landmarks)
-    if isinstance(est.init, str):
-        check_choice("init", est.init, ("data", "zeros"))
-    check_common(est)
-    _check_combinations(est)
+        if est.kernel == "poly":
+            Polynomial(est.degree, est.coef0)
 
 
 def check_common(est: Any) -> None:
-    """Check what every estimator has: `max_iter`, `tol`, `contamination`."""
-    check_count("max_iter", est.max_iter)
-    if not (isinstance(est.tol, numbers.Real) and 0 <= float(est.tol) < np.inf):
-        raise ValueError(f"tol must be a number >= 0, got {est.tol!r}")
+    """Check what most estimators have: `max_iter`, `tol`, `contamination`."""
+    check_budget(est)
     if isinstance(est.contamination, str):
         check_choice("contamination", est.contamination, ("auto",))
     elif not (isinstance(est.contamination, numbers.Real) and 0 <= float(est.contamination) <= 0.5):
         raise ValueError(f"contamination must be 'auto' or a share between 0 and 0.5, got {est.contamination!r}")
 
 
-def _check_combinations(est: Any) -> None:
-    if est.penalty == "schatten" and not (isinstance(est.rho, str) and est.rho == "auto"):
-        raise ValueError("rho belongs to the nuclear penalty: leave it at 'auto' with penalty='schatten'")
-    if est.solver != "reduced" and (est.bounds is not None or est.penalty == "schatten"):
-        raise ValueError(f"solver={est.solver!r} knows neither bounds nor penalty='schatten': use solver='reduced'")
+def check_budget(est: Any) -> None:
+    """Check `max_iter` and `tol`."""
+    check_count("max_iter", est.max_iter)
+    if not (isinstance(est.tol, numbers.Real) and 0 <= float(est.tol) < np.inf):
+        raise ValueError(f"tol must be a number >= 0, got {est.tol!r}")
 
 
-def resolve_bounds(bounds: Any, good: Array) -> tuple[Array, Array] | None:
-    """Return (low, high) per feature: given, or the range of the good rows for "data"; None for none."""
-    if bounds is None:
-        return None
-    if isinstance(bounds, str):
-        check_choice("bounds", bounds, ("data",))
-        return np.nanmin(good, axis=0), np.nanmax(good, axis=0)
-    try:
-        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), good.shape[1:]) for side in bounds)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"bounds must be None, 'data' or a pair (low, high) of numbers or of {good.shape[1]} values each, "
-            f"got {bounds!r}"
-        ) from None
-    if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
-        raise ValueError(f"bounds must have low <= high, got {bounds!r}")
-    return low, high
+def _check_error(error: Any, names: tuple[str, ...]) -> None:
+    if isinstance(error, type) and issubclass(error, RowSum):
+        return
+    if not isinstance(error, str):
+        raise TypeError(
+            f"error must be one of {', '.join(map(repr, names))} or a subclass of kernmend.model.errors.RowSum, "
+            f"got {error!r}"
+        )
+    check_choice("error", error, names)

@@ -8,13 +8,13 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice
 from kernmend.estimators._base import MOVED
-from kernmend.estimators._parameters import resolve_bounds
 from kernmend.estimators._subspace import SubspaceRecovery
 from kernmend.linalg.distances import median_observed_squared_distance
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
 from kernmend.model.kernels import Kernel
 from kernmend.repair.completion import fill_missing
+from kernmend.repair.units import resolve_bounds
 from kernmend.solvers.reference import Reference
 from kernmend.solvers.subspace import INNER, move_rows, solve_subspace
 

@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._validation import check_count, check_known
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._kernel_recovery import KernelRecovery
-from kernmend.estimators._parameters import check_parameters
+from kernmend.estimators._parameters import check_recovery
+from kernmend.model.errors import RowSum
 from kernmend.model.kernels import RBF, Kernel
 from kernmend.model.penalties import rho_from_cutoff
-from kernmend.repair.calibrate import CUTOFFS, FORCES, REFITS, Calibration, Cost, Evidence, calibrate
+from kernmend.repair.calibrate import CUTOFFS, REFITS, Calibration, Cost, Evidence, calibrate
 from kernmend.repair.mender import Mender, Settings
 
 NEARBY = 0.5  # of the candidates: drawn around the choice that `KernelRecovery` makes by itself
@@ -26,14 +27,14 @@ STEP = 0.8  # of those, in logarithms
 class RecoverySearch(Recovery):
     """`KernelRecovery` with parameters from a longer search, by the criterion that it uses itself, without labels.
 
-    What mending takes off the flagged rows is planted on good rows that were held out, and the parameters that bring
+    What mending takes off the flagged rows is injected into good rows that were held out, and the parameters that bring
     those back best are taken. `KernelRecovery` does this once and walks from one setting to the next; the search draws
     many settings, half of them around that choice, and judges each on several sets of held-out rows.
 
     Parameters
     ----------
     estimator : KernelRecovery, default=None
-        What to fit, with `repair="flagged"`; parameters that are not "auto" are kept. None is `KernelRecovery()`.
+        What to fit; parameters that are not "auto" are kept. None is `KernelRecovery()`.
     n_iter : int, default=40
         Settings to try, besides the choice that the estimator makes by itself.
     n_splits : int, default=3
@@ -52,7 +53,8 @@ class RecoverySearch(Recovery):
     best_params_ : dict
         gamma, lam, rho and error of the best settings; empty if nothing was flagged.
     best_score_ : float
-        Minus what they leave of the planted error, as a share, plus how suspicious the mended rows look: 0 is perfect.
+        Minus what they leave of the injected error, as a share, plus how much of the threshold mended rows still
+        reach: 0 is perfect.
     cv_results_ : dict
         As in scikit-learn's searches: "params", "mean_test_score", "std_test_score", "rank_test_score". The first is
         the choice that the estimator makes by itself.
@@ -101,15 +103,16 @@ class RecoverySearch(Recovery):
         for name in ("n_iter", "n_splits"):
             check_count(name, getattr(self, name))
         best = KernelRecovery() if self.estimator is None else clone(self.estimator)
-        if not isinstance(best, KernelRecovery) or best.repair != "flagged":
-            raise ValueError("estimator must be a KernelRecovery with repair='flagged'")
-        check_parameters(best)
+        if not isinstance(best, KernelRecovery):
+            raise ValueError(f"estimator must be a KernelRecovery, got {best!r}")
+        check_recovery(best)
+        self._forget()
         given = self._validate(X, reset=True, ensure_min_samples=2)
         self.cv_results_: dict[str, Any] = {}
         self.best_params_: dict[str, Any] = {}
         self.best_score_ = 0.0
         known = check_known(good, wrong, len(given))
-        best._fit_flagged(best._validate(X, reset=True), *known, choose=self._choose)
+        best._learn_from(best._checked(X), *known, choose=self._choose)
         self.best_estimator_ = best
         for name, value in vars(best).items():
             if name.endswith("_"):
@@ -141,14 +144,14 @@ class RecoverySearch(Recovery):
         return self.best_estimator_.predict(X)
 
     def _choose(
-        self, evidence: Evidence, *, kernels: Sequence[Kernel], errors: Sequence[str], seed: int, callback: Any
+        self, evidence: Evidence, *, kernels: Sequence[Kernel], errors: Sequence[type[RowSum]], seed: int, callback: Any
     ) -> Calibration:
         """Return the best settings; the same call as `calibrate`, which has the first word."""
         first = calibrate(evidence, kernels=kernels, errors=errors, seed=seed, callback=callback)
         if first.interrupted:
             return first
-        plantings = [evidence.hold_out(self._seed() + split) for split in range(1, self.n_splits + 1)]
-        costs = [planting.cost(first.settings, whole=first.settings.grow > 0) for planting in plantings]
+        injections = [evidence.hold_out(self._seed() + split) for split in range(1, self.n_splits + 1)]
+        costs = [injection.cost(first.settings, whole=first.settings.grow > 0) for injection in injections]
         draws = _draw(first.settings, evidence, kernels, errors, np.random.default_rng(self._seed()))
         settings = [first.settings, *(next(draws) for _ in range(self.n_iter))]
         tried = self._try(costs, settings)
@@ -189,7 +192,11 @@ def _cost(costs: list[Cost], settings: Settings) -> list[tuple[float, float]]:
 
 
 def _draw(
-    first: Settings, evidence: Evidence, kernels: Sequence[Kernel], errors: Sequence[str], rng: np.random.Generator
+    first: Settings,
+    evidence: Evidence,
+    kernels: Sequence[Kernel],
+    errors: Sequence[type[RowSum]],
+    rng: np.random.Generator,
 ) -> Iterator[Settings]:
     """Yield random settings without end: near the first ones, or anywhere in the ranges that `calibrate` walks."""
 
@@ -198,7 +205,7 @@ def _draw(
 
     while True:
         near = rng.uniform() < NEARBY
-        error = first.error if near else str(rng.choice(list(errors)))
+        error = first.error if near else errors[int(rng.integers(len(errors)))]
 
         def number(
             now: float, values: Sequence[float], near: bool = near, step: Callable[[], float] = rng.standard_normal
@@ -208,13 +215,13 @@ def _draw(
         kernel = first.kernel
         if len(kernels) > 1 and isinstance(kernel, RBF):
             kernel = RBF(number(kernel.gamma, [each.gamma for each in kernels if isinstance(each, RBF)]))
-        refit, grow = REFITS[rng.integers(len(REFITS))] if error == "entries" else (0.0, 0)
+        refit, grow = REFITS[rng.integers(len(REFITS))] if error.by_entry else (0.0, 0)
         yield replace(
             first,
             kernel=kernel,
             error=error,
             cutoff=first.cutoff if evidence.cutoff is not None else number(first.cutoff, CUTOFFS),
-            force=first.force if evidence.lam is not None else number(first.force, FORCES[error]),
+            force=first.force if evidence.lam is not None else number(first.force, error.forces),
             refit=refit,
             grow=grow,
         )
@@ -225,5 +232,5 @@ def _describe(mender: Mender, settings: Settings) -> dict[str, Any]:
         "gamma": getattr(settings.kernel, "gamma", None),
         "lam": mender.lam(settings),
         "rho": rho_from_cutoff(max(mender.cutoff(settings), 1e-100)),
-        "error": settings.error,
+        "error": settings.error.name,
     }

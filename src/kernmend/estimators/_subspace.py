@@ -13,9 +13,9 @@ from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import SURE
 from kernmend.detect.tails import TwoGroups
 from kernmend.estimators._base import Recovery
-from kernmend.estimators._parameters import KERNELS, check_common
+from kernmend.estimators._parameters import check_common, check_kernel
 from kernmend.model import tuning
-from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.model.kernels import Kernel
 
 
 class SubspaceRecovery(Recovery):
@@ -65,14 +65,8 @@ class SubspaceRecovery(Recovery):
         return self._groups.u(_log(distances)) / LOG10
 
     def _make_kernel(self, X: Array, width: float = 1.0) -> Kernel:
-        if isinstance(self.kernel, Kernel):
-            kernel = self.kernel
-        elif self.kernel == "rbf":
-            return RBF(width * tuning.auto_gamma(X) if isinstance(self.gamma, str) else float(self.gamma))
-        else:
-            kernel = Polynomial(self.degree, self.coef0) if self.kernel == "poly" else Linear()
-        kernel.check(X)
-        return kernel
+        numbers_of = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        return tuning.make_kernel(self.kernel, X, **numbers_of, width=width)
 
     def _count_components(self, variances: Array) -> int:
         """Return how many components are wanted, by the rule, the number or the share that was given."""
@@ -87,11 +81,8 @@ class SubspaceRecovery(Recovery):
 
     def _check_parameters(self) -> None:
         """Raise ValueError or TypeError that names the parameter, what it must be and what it is."""
-        if not isinstance(self.kernel, Kernel):
-            check_choice("kernel", self.kernel, KERNELS)
+        check_kernel(self)
         check_auto("gamma", self.gamma)
-        if isinstance(self.kernel, str) and self.kernel == "poly":
-            Polynomial(self.degree, self.coef0)
         count = self.n_components
         if isinstance(count, str):
             check_choice("n_components", count, ("auto",))

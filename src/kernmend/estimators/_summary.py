@@ -57,7 +57,7 @@ def summary(est: Any) -> str:
 def by_chance(est: Any) -> bool:
     """Whether scores are -log10 of a chance, as those of rows that were judged before any was moved are."""
     inner = getattr(est, "best_estimator_", est)
-    return hasattr(inner, "_groups") or getattr(inner, "repair", "all") == "flagged"
+    return hasattr(inner, "_groups") or hasattr(inner, "alpha")
 
 
 def one_in(score: float) -> str:
@@ -71,7 +71,7 @@ def one_in(score: float) -> str:
 
 def _how(est: Any) -> str:
     if not by_chance(est):
-        return ", by how far they are off" if not hasattr(est, "repair") else ", by how far they moved"
+        return ", by how far they moved" if hasattr(est, "init") else ", by how far they are off"
     contamination = getattr(getattr(est, "best_estimator_", est), "contamination", "auto")
     if not isinstance(contamination, str):
         return ", the share that was asked for"

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kernmend.model.errors import ERROR_MODELS
+
 KIND = "@"
 MODULES = (
     "kernmend.model.kernels",
@@ -25,7 +27,7 @@ MODULES = (
     "kernmend.solvers.result",
     "kernmend.solvers.reference",
     "kernmend.repair.row_mender",
-    "kernmend.estimators._units",
+    "kernmend.repair.units",
 )
 OTHERS = {
     "sklearn.decomposition": ("KernelPCA",),
@@ -114,6 +116,8 @@ class Encoder:
             rows: Any = value.tocsr()  # type: ignore[attr-defined]
             parts = {name: self(getattr(rows, name), where) for name in ("data", "indices", "indptr")}
             return {KIND: "sparse", "shape": list(map(int, rows.shape)), **parts}
+        if isinstance(value, type) and value in ERROR_MODELS.values():
+            return {KIND: "error model", "name": getattr(value, "name", "")}
         name = type(value).__name__
         if known_classes().get(name) is not type(value):
             raise EncodingError(
@@ -187,6 +191,7 @@ class Decoder:
         "dict": _read_dict,
         "strings": lambda self, value: np.array(list(map(str, value["items"])), object if value["object"] else str),
         "random": _read_random,
+        "error model": lambda self, value: ERROR_MODELS[str(value["name"])],
         "dtype": lambda self, value: np.dtype(str(value["name"])),
         "sparse": _read_sparse,
         "object": _read_object,

@@ -14,7 +14,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend._validation import check_infinite
-from kernmend.large import landmarks as _large
+from kernmend.large.landmarks import blocks, draw_landmarks
 from kernmend.repair.completion import check_missing
 
 OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
@@ -33,13 +33,11 @@ def is_lazy(X: Any) -> bool:
 
 def fit(est: Any, X: Any) -> None:
     """Learn from landmarks of `X`, the same as of the same rows in memory; the attributes of rows are lazy."""
-    if est.repair == "all":
-        raise ValueError("repair='all' compares all rows at once, which must be in memory: say repair='flagged'")
     dask = import_module("dask")
     parts = _parts(X)
     sizes = _sizes(X, parts)
     starts = [0, *np.cumsum(sizes).tolist()]
-    rows = _large.draw_landmarks(starts[-1], est.landmarks, est._seed())
+    rows = draw_landmarks(starts[-1], est.landmarks, est._seed())
     rows = np.arange(starts[-1]) if rows is None else rows
     cuts = np.searchsorted(rows, starts)
     take, names = dask.delayed(_take, pure=False), _names(X)
@@ -52,7 +50,7 @@ def fit(est: Any, X: Any) -> None:
     observed = np.any([facts[1] for facts in taken], axis=0)
     check_missing(np.where(observed, 0.0, np.nan)[np.newaxis], names)
     learned = est._validate(_together([facts[0] for facts in taken]), reset=True, ensure_min_samples=2)
-    est._learn_from(learned)
+    est._store(est._learner().learn(learned))
     est._tell(learned)
     est._of_landmarks = {name: vars(est)[name] for name in OF_ROWS if name in vars(est)}
     del est.entry_scores_  # as large as the data: of rows that are all compared only
@@ -105,11 +103,11 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
         parts[name][known] = of_landmarks
     others = np.ones(len(X), dtype=bool)
     others[known] = False
-    for some in _large.blocks(len(X), first=start):
+    for some in blocks(len(X), first=start):
         rows = some.start + np.flatnonzero(others[some])
         if not rows.size:
             continue
-        parts["recovered_"][rows], found = model._mend_rows(X[rows])
+        parts["recovered_"][rows], found = model._rows.mend(X[rows])
         for name in parts.keys() & found.keys():
             parts[name][rows] = found[name]
     return tuple(parts.values())

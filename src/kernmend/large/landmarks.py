@@ -4,16 +4,20 @@ Landmarks are drawn at random, so that as few of them are wrong as of all rows; 
 and left out of the reference as always. Memory is that of m landmarks, m×m, and of one block, never n×n.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-MANY_ROWS = 5000  # from here on "auto" takes landmarks
-AUTO_LANDMARKS = 2000
-BLOCK = 2000  # rows
+from kernmend._typing import Array
+from kernmend.detect import Found
+from kernmend.repair.row_mender import Mask, RowMender
+
+MANY_ROWS = 5000  # Rows above which "auto" takes landmarks.
+AUTO_LANDMARKS = 2000  # Landmarks that "auto" takes.
+BLOCK = 2000  # Rows that are mended at a time.
 
 
 def draw_landmarks(n: int, landmarks: Any, seed: int) -> NDArray[np.intp] | None:
@@ -36,3 +40,60 @@ def blocks(n: int, size: int = BLOCK, *, first: int = 0) -> Iterator[slice]:
     for start, stop in pairwise(cuts):
         if stop > start:
             yield slice(start, stop)
+
+
+def mend_in_blocks(rows: RowMender, X: Array) -> tuple[Array, dict[str, Any]]:
+    """Return rows mended, a block at a time, and what was found of them."""
+    parts = [rows.mend(X[some]) for some in blocks(len(X))]
+    found = {name: np.concatenate([part[1][name] for part in parts]) for name in parts[0][1]}
+    return np.concatenate([part[0] for part in parts]), found
+
+
+def judge_others(rows: RowMender, X: Array, landmarks: NDArray[np.intp], found: Found) -> tuple[Array, Array, Array]:
+    """Return scores, flags and suspects of all rows: those found of the landmarks, and what these say of the others."""
+    judged = [rows.judge(X[some]) for some in blocks(len(X))]
+    out = []
+    for name in ("scores", "rows", "suspects"):
+        values = np.concatenate([getattr(part, name) for part in judged])
+        values[landmarks] = getattr(found, name)
+        out.append(values)
+    return out[0], out[1], out[2]
+
+
+def mend_others(
+    rows: RowMender,
+    X: Array,
+    landmarks: NDArray[np.intp],
+    recovered: Array,
+    per_row: dict[str, Any],
+    good: Mask,
+    wrong: Mask,
+    callback: Callable[[int, float], None] | None,
+) -> tuple[Array, dict[str, Any], bool]:
+    """Return all rows mended and what was found of them: of the landmarks as given, of the others by these.
+
+    Scores of entries are left out: they are as large as the data, and larger than float32. The last value says whether
+    Ctrl-C ended it; rows that were not reached are as they came.
+    """
+    others = np.ones(X.shape[0], dtype=bool)
+    others[landmarks] = False
+    out, parts = X.copy(), {}
+    out[landmarks] = recovered
+    for name, of_landmarks in per_row.items():
+        if name != "entry_scores_":
+            parts[name] = np.zeros((X.shape[0], *of_landmarks.shape[1:]), dtype=of_landmarks.dtype)
+            parts[name][landmarks] = of_landmarks
+    done = 0
+    try:
+        for some in blocks(X.shape[0]):
+            numbers = some.start + np.flatnonzero(others[some])
+            known = [None if mask is None else mask[numbers] for mask in (good, wrong)]
+            out[numbers], found = rows.mend(X[numbers], *known)
+            for name, values in parts.items():
+                values[numbers] = found[name]
+            done += numbers.size
+            if callback is not None:
+                callback(done, float(parts["outliers_"].mean()))
+    except KeyboardInterrupt:
+        return out, parts, True
+    return out, parts, False

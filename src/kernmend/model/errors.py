@@ -2,12 +2,16 @@
 
 An error model knows the observed data. `evaluate(A)` gives the value of E(A; X) and its gradient, `evaluate_rows(A)`
 row by row. NaN in X means missing: such an entry costs nothing, whatever stands there in A.
+
+To add one, subclass `RowSum`, which carries what else the estimators need of it: a name, how much it is rounded off,
+the unit of its weight lam. Pass the class as `error=`, or add it to `ERROR_MODELS` to give it a name that is accepted
+everywhere. `docs/new_error.md` does it.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +46,62 @@ class ErrorModel(Protocol):
         """Return w with E(B) <= E(A) + sum_i w_i (|b_i - x_i|^2 - |a_i - x_i|^2) for all B; None if unknown."""
 
 
-class _RowSum(ABC):
-    """What the models share: they are sums over rows, with a length `mu` > 0. The fields are theirs."""
+@dataclass(frozen=True)
+class Sizes:
+    """What is large and small in some data: the kernel, a typical distance of rows, a typical length of phi(x)."""
+
+    kernel: Kernel
+    scale: float
+    length: float
+
+    def steepness(self, rows: Array) -> float:
+        """Return how far a row moves in the kernel space for each unit that it moves in the data, near these rows."""
+        step = 1e-3 * self.scale
+        shift = np.full_like(rows[:1], step / np.sqrt(rows.shape[1]))
+        return float(np.sqrt(np.median(self.kernel.distances(rows + shift, rows)[0]))) / step
+
+
+class RowSum(ABC):
+    """Base of the models: sums over rows, with a length `mu` > 0 below which a difference counts as none.
+
+    A subclass is a frozen dataclass with the fields `X` and `mu`, and writes `evaluate_rows` and `residuals`; the
+    gradient must vanish where X is missing (`_difference` sees to it).
+    """
 
     X: Array
     mu: float
+
+    name: ClassVar[str]
+    """What `error=` calls it."""
+    by_entry: ClassVar[bool] = False
+    """Whether it tells single wrong entries; else a row is right or wrong as a whole."""
+    measured_in_input: ClassVar[bool] = True
+    """Whether it measures in the units of the data, not in the kernel space."""
+    smoothing: ClassVar[float] = 1e-3
+    """mu where rows are mended one by one, as a share of a typical difference."""
+    joint_smoothing: ClassVar[float] = 1e-3
+    """mu where all rows move together."""
+    forces: ClassVar[tuple[float, ...]] = (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
+    """Weights that calibration tries, in units of `unit_of_lam`: no pull of the good rows exceeds 1."""
+
+    @classmethod
+    def of(cls, X: Array, sizes: Sizes, smoothing: float) -> "RowSum":
+        """Return the model of data; `smoothing` is the share of a typical difference that mu is."""
+        typical = sizes.scale / np.sqrt(X.shape[1]) if cls.by_entry else sizes.scale
+        return cls(X=X, mu=smoothing * typical)  # type: ignore[call-arg]
+
+    @classmethod
+    def unit_of_lam(cls, steepness: float, n_features: int) -> float:
+        """Return the weight that holds a row as firmly as weight 1 of `KernelError` does."""
+        return steepness / float(np.sqrt(n_features)) if cls.by_entry else steepness
+
+    def rows(self, index: RowIndex) -> Any:
+        """Return the model of some of the rows only."""
+        return replace(self, X=self.X[index])  # type: ignore[type-var]
+
+    def majoriser(self, A: Array) -> Array | None:
+        """Return None: no weights are known, and the alternating solver takes another step."""
+        return None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.mu) and self.mu > 0):
@@ -61,6 +116,9 @@ class _RowSum(ABC):
     @abstractmethod
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]: ...
 
+    @abstractmethod
+    def residuals(self, A: Array) -> Array: ...
+
     def evaluate(self, A: Array) -> tuple[float, Array]:
         values, gradient = self.evaluate_rows(A)
         return float(values.sum()), gradient
@@ -74,7 +132,7 @@ class _RowSum(ABC):
 
 
 @dataclass(frozen=True)
-class RowError(_RowSum):
+class RowError(RowSum):
     """E(A; X) = sum_i sqrt(|a_i - x_i|^2 + mu^2): a few samples are wrong, measured in the units of the data.
 
     `mu` is the distance below which a sample counts as not moved. Missing entries are left out of the norm.
@@ -88,8 +146,7 @@ class RowError(_RowSum):
     X: Array
     mu: float
 
-    def rows(self, index: RowIndex) -> "RowError":
-        return RowError(self.X[index], self.mu)
+    name: ClassVar[str] = "rows"
 
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         gradient = self._difference(A)
@@ -109,7 +166,7 @@ class RowError(_RowSum):
 
 
 @dataclass(frozen=True)
-class EntryError(_RowSum):
+class EntryError(RowSum):
     """E(A; X) = sum_ij sqrt((a_ij - x_ij)^2 + mu^2): some entries are wrong, such as spikes or dead pixels.
 
     `mu` is the difference below which an entry counts as not changed. Missing entries are left out of the sum.
@@ -123,8 +180,11 @@ class EntryError(_RowSum):
     X: Array
     mu: float
 
-    def rows(self, index: RowIndex) -> "EntryError":
-        return EntryError(self.X[index], self.mu)
+    name: ClassVar[str] = "entries"
+    by_entry: ClassVar[bool] = True
+    smoothing: ClassVar[float] = 1e-2
+    joint_smoothing: ClassVar[float] = 3e-3
+    forces: ClassVar[tuple[float, ...]] = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         gradient = self._difference(A)
@@ -138,12 +198,9 @@ class EntryError(_RowSum):
         total: Array = np.abs(self._difference(A)).sum(axis=1)
         return total
 
-    def majoriser(self, A: Array) -> Array | None:
-        return None  # its weights differ from entry to entry
-
 
 @dataclass(frozen=True)
-class KernelError(_RowSum):
+class KernelError(RowSum):
     """E(A; X) = sum_i sqrt(|phi(a_i) - phi(x_i)|^2 + mu^2): a few samples are wrong, measured in the kernel space.
 
     `mu` rounds off the kink at a_i = x_i; it is the distance below which a sample counts as not moved. A missing entry
@@ -154,8 +211,16 @@ class KernelError(_RowSum):
     X: Array
     mu: float
 
-    def rows(self, index: RowIndex) -> "KernelError":
-        return KernelError(self.kernel, self.X[index], self.mu)
+    name: ClassVar[str] = "kernel"
+    measured_in_input: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, X: Array, sizes: Sizes, smoothing: float) -> "KernelError":
+        return cls(sizes.kernel, X, smoothing * sizes.length)
+
+    @classmethod
+    def unit_of_lam(cls, steepness: float, n_features: int) -> float:
+        return 1.0
 
     def _distances(self, A: Array) -> tuple[Array, Array]:
         """Return h_i and its gradient in a_i, also by way of the entries that x_i takes from a_i."""
@@ -179,7 +244,7 @@ class KernelError(_RowSum):
 
     def majoriser(self, A: Array) -> Array | None:
         # sqrt is concave, so its tangent majorises: beta_i / 2 of eq. (sub1expHQUpdate2) times the kernel's own
-        # weight, which for the Gaussian is 2 gamma p_i of (sub1expHQUpdate1). The paper prints twice this (DESIGN 3.1).
+        # weight, which for the Gaussian is 2 gamma p_i of (sub1expHQUpdate1). The paper prints twice this.
         weight = None if self.missing is not None else self.kernel.majoriser(A, self.X)
         if weight is None:
             return None
@@ -188,7 +253,7 @@ class KernelError(_RowSum):
 
 
 @dataclass(frozen=True)
-class SquaredError(_RowSum):
+class SquaredError(RowSum):
     """E(A; X) = sum_ij (a_ij - x_ij)^2 / mu^2: every entry is a little wrong, by noise of about `mu`.
 
     >>> import numpy as np
@@ -198,9 +263,6 @@ class SquaredError(_RowSum):
 
     X: Array
     mu: float
-
-    def rows(self, index: RowIndex) -> "SquaredError":
-        return SquaredError(self.X[index], self.mu)
 
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         difference = self._difference(A) / self.mu
@@ -215,7 +277,7 @@ class SquaredError(_RowSum):
 
 
 @dataclass(frozen=True)
-class BoundedRowError(_RowSum):
+class BoundedRowError(RowSum):
     """E(A; X) = sum_i t_i / (t_i + mu^2), t_i = |a_i - x_i|^2: a wrong sample costs 1 at most, however far it moves.
 
     The function of Geman and McClure. `mu` is the distance at which half of that is paid.
@@ -227,9 +289,6 @@ class BoundedRowError(_RowSum):
 
     X: Array
     mu: float
-
-    def rows(self, index: RowIndex) -> "BoundedRowError":
-        return BoundedRowError(self.X[index], self.mu)
 
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         gradient = self._difference(A)
@@ -250,7 +309,7 @@ class BoundedRowError(_RowSum):
 
 
 @dataclass(frozen=True)
-class BoundedEntryError(_RowSum):
+class BoundedEntryError(RowSum):
     """E(A; X) = sum_ij t_ij / (t_ij + mu^2), t_ij = (a_ij - x_ij)^2: each wrong entry costs 1 at most.
 
     The function of Geman and McClure. `mu` is the difference at which half of that is paid.
@@ -263,9 +322,6 @@ class BoundedEntryError(_RowSum):
     X: Array
     mu: float
 
-    def rows(self, index: RowIndex) -> "BoundedEntryError":
-        return BoundedEntryError(self.X[index], self.mu)
-
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         gradient = self._difference(A)
         t = np.square(gradient)
@@ -277,5 +333,15 @@ class BoundedEntryError(_RowSum):
         total: Array = np.abs(self._difference(A)).sum(axis=1)
         return total
 
-    def majoriser(self, A: Array) -> Array | None:
-        return None  # its weights differ from entry to entry
+
+ERROR_MODELS: dict[str, type[RowSum]] = {model.name: model for model in (RowError, EntryError, KernelError)}
+"""The models that `error=` can name."""
+
+
+def error_model(error: "str | type[RowSum]") -> type[RowSum]:
+    """Return the class of a name, or the class itself.
+
+    >>> error_model("entries") is EntryError
+    True
+    """
+    return ERROR_MODELS[error] if isinstance(error, str) else error

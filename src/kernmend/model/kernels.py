@@ -284,6 +284,10 @@ class Linear(DotProductKernel):
         return np.ones(A.shape[0])
 
 
+KERNELS = ("rbf", "poly", "linear")
+"""The names that `kernel=` accepts; `model.tuning.make_kernel` makes them."""
+
+
 @dataclass(frozen=True)
 class _CentredRows(FixedRows):
     """For a radial kernel: the rows, near the origin, and their squared norms, computed once."""

@@ -158,6 +158,10 @@ class SchattenPenalty:
         return SpectralTerm(value, 0.0, int(np.count_nonzero(s > self.eps)), gradient)
 
 
+PENALTIES = ("nuclear", "schatten")
+"""The names that `penalty=` accepts: `NuclearPenalty`, `SchattenPenalty` on a path of falling eps."""
+
+
 def similarity_target(name: str, M: Array, rho: float) -> GramTarget:
     """Return the target for a given similarity; ValueError, with its `name`, where it is not positive semidefinite."""
     s = eigenvalues(M)

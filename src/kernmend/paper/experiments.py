@@ -43,7 +43,7 @@ def _circle(quick: bool) -> Experiment:
         UNTOUCHED,
         method("OP", "OutlierPursuit", FREE),
         method("KPCA", "RobustKernelPCA", FREE),
-        method("ours, paper's model", "KernelRecovery", "fixed before: gamma 1, lam 0.3, rho 1e4", repair="all",
+        method("ours, paper's model", "KernelLowRank", "fixed before: gamma 1, lam 0.3, rho 1e4",
                gamma=1.0, lam=0.3, rho=1e4, max_iter=30 if quick else 200),
         method("our default", "KernelRecovery", FREE),
     )  # fmt: skip
@@ -66,7 +66,7 @@ def _similarity(quick: bool) -> Experiment:
     iterations = 10 if quick else 200
     cases = []
     for label, (digits, kernel) in kernels.items():
-        ours = {"repair": "all", "rho": 1.0, "max_iter": iterations, **kernel}
+        ours = {"rho": 1.0, "max_iter": iterations, **kernel}
         grid = LAMS[1:2] if quick else LAMS
         methods = [UNTOUCHED]
         for source in ("clean", "corrupted"):
@@ -111,9 +111,9 @@ def denoising_methods(column: int, quick: bool, budget: float, tuned: bool) -> t
         method("KPCA", "RobustKernelPCA", FREE, paper=PRINTED["KPCA"][column], **common, **few),
         method("GRPCA", "GraphRobustPCA", FREE, paper=PRINTED["GRPCA"][column], **common, **few),
         method("GRPCA, fast form", "GraphRobustPCA", FREE, penalty="graphs", **common, **few),
-        method("ours, Gaussian", "KernelRecovery", PARTLY, paper=PRINTED["ours, Gaussian"][column], repair="all",
+        method("ours, Gaussian", "KernelLowRank", PARTLY, paper=PRINTED["ours, Gaussian"][column],
                gamma=GAMMA, **common, **few),
-        method("ours, polynomial", "KernelRecovery", PARTLY, paper=PRINTED["ours, polynomial"][column], repair="all",
+        method("ours, polynomial", "KernelLowRank", PARTLY, paper=PRINTED["ours, polynomial"][column],
                kernel="poly", degree=DEGREE, **common, **few),
         method("our default", "KernelRecovery", FREE, budget=3 * budget),
         method("our default, bounds='data'", "KernelRecovery", FREE, bounds="data", budget=3 * budget),
@@ -127,7 +127,7 @@ def denoising_methods(column: int, quick: bool, budget: float, tuned: bool) -> t
             method("GRPCA, tuned", "GraphRobustPCA", GRID, grid=GRPCA_GRID[cut], **common, **few),
         ]
         rows[-3:-3] = [
-            method("ours, Gaussian, tuned", "KernelRecovery", f"{PAPER} (kernel), {GRID}", repair="all", gamma=GAMMA,
+            method("ours, Gaussian, tuned", "KernelLowRank", f"{PAPER} (kernel), {GRID}", gamma=GAMMA,
                    grid=OURS_GRID[cut], **common, **few)
         ]  # fmt: skip
     return tuple(rows)
@@ -156,7 +156,7 @@ CHOSEN_ON_SEED_90 = {"error": "rows", "gamma": 0.0009482, "lam": 0.02831, "rho":
 
 def _time(quick: bool) -> Experiment:
     few = {"max_iter": 5} if quick else {}
-    kernel = {"repair": "all", "gamma": GAMMA}
+    kernel = {"gamma": GAMMA}
     sweeps = {"max_iter": 2 if quick else 30}
     methods = (
         method("OP", "OutlierPursuit", FREE, paper="43.9 s", **few),
@@ -188,7 +188,7 @@ def _convergence(quick: bool) -> Experiment:
     cases = tuple(
         Case(
             f"{label} kernel", data, GAUSSIAN,
-            tuple(method(name, "KernelRecovery", PARTLY, repair="all", solver=solver, max_iter=iterations[solver],
+            tuple(method(name, "KernelLowRank", PARTLY, solver=solver, max_iter=iterations[solver],
                          tol=0.0 if quick else 1e-7, **kernel) for name, solver in SOLVERS.items()),
             1 if quick else 3,
         )
@@ -202,7 +202,7 @@ def _complexity(quick: bool) -> Experiment:
     cases = []
     for n in sizes:
         methods = tuple(
-            method(name, "KernelRecovery", "fixed", repair="all", solver=solver, gamma=GAMMA, lam=0.3, rho=10.0,
+            method(name, "KernelLowRank", "fixed", solver=solver, gamma=GAMMA, lam=0.3, rho=10.0,
                    tol=0.0, max_iter=2 if solver == "alternating" else 10)
             for name, solver in SOLVERS.items()
         )  # fmt: skip
@@ -215,7 +215,7 @@ def _complexity(quick: bool) -> Experiment:
 
 
 def _released(quick: bool) -> Experiment:
-    ours = {"repair": "all", "gamma": 1.0, "lam": 2.0, "rho": 26.0}
+    ours = {"gamma": 1.0, "lam": 2.0, "rho": 26.0}
     methods = (
         UNTOUCHED,
         method("OP, lam 0.8", "OutlierPursuit", RELEASED, lam=0.8, **({"max_iter": 20} if quick else {})),

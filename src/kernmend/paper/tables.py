@@ -274,9 +274,7 @@ def _footnotes(rows: Rows) -> list[str]:
             share = f"{len(hit)} of {len(found)} runs"
             out.append(f"† {name}: stopped by its budget of {hit[0]['budget']:g} s of CPU time in {share}.")
         if found and "grid" in found[0]["rule"]:
-            chosen = ", ".join(
-                f"{key} {value}" for key, value in found[0]["params"].items() if key not in ("max_iter", "repair")
-            )
+            chosen = ", ".join(f"{key} {value}" for key, value in found[0]["params"].items() if key != "max_iter")
             out.append(f"{name}: {chosen}.")
     return out
 

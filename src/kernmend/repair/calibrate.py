@@ -1,56 +1,80 @@
 """Parameters for mending rows against a reference, chosen without labels by re-corruption.
 
-The flagged rows are mended once, roughly; what that took off them is planted on rows that are known to be good and
-were held out of the reference. The parameters that bring those back best are the ones to mend with. Residuals of a
-rough mending are themselves rough, so this is done twice.
+The flagged rows are mended once, with settings that are known before; what that took off them is injected into good
+rows that were held out of the reference. The parameters that bring those back best are the ones to mend with. The
+first residuals are no better than the first settings, so this is done twice.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.model.errors import EntryError, RowError, RowSum
 from kernmend.model.kernels import Kernel
 from kernmend.repair.mender import MAX_REFERENCE, Mender, Settings
 
-CUTOFFS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)  # share of the trace of the Gram matrix
-FORCES = {
-    "kernel": (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9),
-    "rows": (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9),
-    "entries": (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0),
-}  # lam, as a share of the force that no pull exceeds (for entries, of that spread over all of them)
-GROW = 2  # rounds: with more, the found part of a row spreads over what was right
-REFITS = ((0.0, 0), *((share, grow) for grow in (0, GROW) for share in (0.3, 0.6, 1.0, 1.5)))  # `refit` and `grow`
-ROUGH_ROWS = 1e-4, "rows", 0.1  # cut-off, error model and force of the first mending: it must move the rows
-ROUGH_ENTRIES = 1e-6, "entries", 1.0, 0.3  # the same where that makes the rows look right, with the refit
-ROUGH_FEW = 1e-6, "entries", 0.2, 0.3  # the same with few features, whose kernels are narrow
-LOOKS_RIGHT = 0.3  # suspicion above that of good rows; wrong rows mended entry by entry have 0.5 to 1, wrong entries 0
-FEW_ENTRIES = 1 / 3  # at most: with noise in all pixels, up to a half of them must change before a row looks right
-FEW_OF_FEW = 0.4  # the same with few features: one of three, and a little
-DOUBT = 1.05  # what the cost of the other error model counts: it must be clearly better
-LEAST_FEATURES = 4  # for a wrong entry to be told from a wrong row
-MANY_FEATURES = 16  # from here on the wide kernels, below the narrow ones
-PASSES = 1, 3  # over the axes, at most, each time
-RIVAL = 1.3  # times the best cost: error models above it are not tried a second time
-HELD_OUT = 0.2  # of the good rows, at most
-MAX_PLANTED = 40
+CUTOFFS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+"""Eigenvalue cut-offs to try, as shares of the trace of the Gram matrix."""
+GROW = 2
+"""Rounds in which what is found wrong of a row takes in similar features: more spread it over what was right."""
+REFITS = ((0.0, 0), *((share, grow) for grow in (0, GROW) for share in (0.3, 0.6, 1.0, 1.5)))
+"""Pairs of `Settings.refit` and `Settings.grow` to try."""
+FIRST_ROWS = 1e-4, RowError, 0.1
+"""Cut-off, error model and force of the first mending: it must move the rows."""
+FIRST_ENTRIES = 1e-6, EntryError, 1.0, 0.3
+"""Cut-off, error model, force and refit of the first mending where changing a few entries makes the rows look right."""
+FIRST_FEW = 1e-6, EntryError, 0.2, 0.3
+"""`FIRST_ENTRIES` for data with few features, whose kernels are narrow."""
+LOOKS_RIGHT = 0.3
+"""Excess over that of good rows below which rows look right: wrong rows mended by entries have 0.5 to 1, entries 0."""
+FEW_ENTRIES = 1 / 3
+"""Share of changed entries above which the row is wrong: with noise in all pixels half of them change."""
+FEW_OF_FEW = 0.4
+"""`FEW_ENTRIES` for data with few features: one of three, and a little."""
+DOUBT = 1.05
+"""Factor on the cost of the error model that the first mending did not favour: it must be clearly better."""
+LEAST_FEATURES = 4
+"""Features from which on a wrong entry can be told from a wrong row."""
+MANY_FEATURES = 16
+"""Features from which on kernels are wide: below, a surface bends within the distance of two rows."""
+PASSES = 1, 3
+"""Passes over the axes of the grid, at most, with the first and the second injected errors."""
+RIVAL = 1.3
+"""Times the best cost: error models above it are not tried a second time."""
+HELD_OUT = 0.2
+"""Share of the good rows that is held out, at most."""
+MAX_INJECTED = 40
+"""Rows that are held out, at most: more do not change the choice."""
 SEARCH_ITERATIONS = 25
+"""Iterations of each trial: enough to order the settings."""
 
-Suspicion: TypeAlias = Callable[[Array], Array]
-"""How wrong each row looks, 1 at the flagging threshold."""
+
+class Judge(Protocol):
+    """What tells wrong rows, such as a `Detector`: their scores against good rows, and the threshold."""
+
+    @property
+    def threshold(self) -> float:
+        """The score beyond which a row is wrong."""
+
+    def scores(self, X: Array) -> Array:
+        """Return the score of each row."""
+
+    def against(self, L: Array) -> "Judge":
+        """Return one that holds rows against other good rows."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What calibration knows: the good rows, the flagged ones, and what the user gave.
 
-    `suspicion`, made from good rows, says how wrong a row looks: what still looks wrong when mended counts against the
-    settings, which decides where the original place of a row cannot be known. `lam` and `cutoff` are the numbers
-    themselves, where they are given.
+    `judge` says how wrong a row looks: what still looks wrong when mended counts against the settings, which decides
+    where the original place of a row cannot be known. `lam` and `cutoff` are the numbers themselves, where they are
+    given.
     """
 
     good: Array
@@ -58,57 +82,57 @@ class Evidence:
     lam: float | None = None
     cutoff: float | None = None
     bounds: tuple[Array, Array] | None = None
-    suspicion: Callable[[Array], Suspicion] | None = None
+    judge: Judge | None = None
 
-    def hold_out(self, seed: int) -> "Planting":
+    def hold_out(self, seed: int) -> "Injection":
         """Return a random part of the good rows, ready to be corrupted, with the others as reference."""
         rng = np.random.default_rng(seed)
         good, flagged = in_order(self.good), in_order(self.flagged)
         n = good.shape[0]
         order = rng.permutation(n)
-        held = order[: max(1, min(MAX_PLANTED, int(HELD_OUT * n)))]
+        held = order[: max(1, min(MAX_INJECTED, int(HELD_OUT * n)))]
         L = good[order[held.size : held.size + MAX_REFERENCE]]
         donors = flagged[rng.permutation(flagged.shape[0])[: held.size]]
-        suspect = None if self.suspicion is None else self.suspicion(L)
-        return Planting(Mender(L, self.bounds, self.lam, self.cutoff), good[held], donors, suspect)
+        judge = None if self.judge is None else self.judge.against(L)
+        return Injection(Mender(L, self.bounds, self.lam, self.cutoff), good[held], donors, judge)
 
 
 @dataclass(frozen=True)
-class Planting:
-    """Good rows that were held out, and flagged rows whose errors are planted on them."""
+class Injection:
+    """Good rows that were held out, and flagged rows whose errors are injected into them."""
 
     mender: Mender
     held: Array
     donors: Array
-    suspect: Suspicion | None
+    judge: Judge | None
 
     def cost(self, settings: Settings, *, whole: bool) -> "Cost":
-        """Plant what these settings take off the flagged rows; return the cost of any settings.
+        """Inject what these settings take off the flagged rows; return the cost of any settings.
 
-        `whole` says that entries are wrong in groups: what is planted should be as much of each as can be had.
+        `whole` says that entries are wrong in groups: what is injected should be as much of each as can be had.
         """
-        # What entries lose to being wrong is theirs alone: a refit leaves nothing planted on the others.
-        if settings.error == "entries":
+        # What entries lose to being wrong is theirs alone: a refit leaves nothing injected into the others.
+        if settings.error.by_entry:
             settings = replace(settings, refit=settings.refit or 1.0, grow=GROW if whole else settings.grow)
         residuals = self.donors - self.mender.mend(self.donors, settings, max_iter=SEARCH_ITERATIONS)
-        planted = self.held + residuals[np.arange(self.held.shape[0]) % self.donors.shape[0]]
-        return Cost(self.mender, self.held, planted, self.suspect)
+        injected = self.held + residuals[np.arange(self.held.shape[0]) % self.donors.shape[0]]
+        return Cost(self.mender, self.held, injected, self.judge)
 
-    def rough(self, kernel: Kernel, *, entries: bool) -> Settings:
+    def first_settings(self, kernel: Kernel, *, entries: bool) -> Settings:
         """Return how to mend for the first time: entry by entry where a few changed entries make rows look right."""
         many = self.held.shape[1] >= MANY_FEATURES
-        by_rows, by_entries = Settings(kernel, *ROUGH_ROWS), Settings(kernel, *(ROUGH_ENTRIES if many else ROUGH_FEW))
-        if not entries or self.suspect is None:
+        by_rows, by_entries = Settings(kernel, *FIRST_ROWS), Settings(kernel, *(FIRST_ENTRIES if many else FIRST_FEW))
+        if not entries or self.judge is None:
             return by_rows
         unbounded = replace(self.mender, bounds=None)  # bounds alone make noise on constant entries look right
         A = unbounded.mend(self.donors, by_entries, max_iter=SEARCH_ITERATIONS)
         few = float(np.mean(self.donors != A)) <= (FEW_ENTRIES if many else FEW_OF_FEW)
-        looks_right = _level(self.suspect(A)) - _level(self.suspect(self.held)) < LOOKS_RIGHT
+        looks_right = excess(self.judge, A) - excess(self.judge, self.held) < LOOKS_RIGHT
         return by_entries if few and looks_right else by_rows
 
 
 class Calibration(NamedTuple):
-    """The settings, the share of planted squared error that they leave, and whether Ctrl-C ended the search."""
+    """The settings, the share of injected squared error that they leave, and whether Ctrl-C ended the search."""
 
     settings: Settings
     share: float
@@ -119,7 +143,7 @@ def calibrate(
     evidence: Evidence,
     *,
     kernels: Sequence[Kernel],
-    errors: Sequence[str] = ("rows", "entries"),
+    errors: Sequence[type[RowSum]] = (RowError, EntryError),
     seed: int = 0,
     callback: Callable[[int, float], None] | None = None,
 ) -> Calibration:
@@ -131,10 +155,10 @@ def calibrate(
     grid = Grid(
         tuple(kernels),
         CUTOFFS if evidence.cutoff is None else (CUTOFFS[1],),
-        {error: FORCES[error] if evidence.lam is None else (1.0,) for error in errors},
+        {error: error.forces if evidence.lam is None else (1.0,) for error in errors},
     )
-    planting = evidence.hold_out(seed)
-    settings = planting.rough(grid.middle().kernel, entries="entries" in grid.forces)
+    injection = evidence.hold_out(seed)
+    settings = injection.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
     favoured = settings.error
     tried = 0
 
@@ -148,7 +172,7 @@ def calibrate(
 
     start, coarse = grid.middle(), set(grid.forces)
     for passes in PASSES:
-        cost = planting.cost(settings, whole=favoured == "entries")
+        cost = injection.cost(settings, whole=favoured.by_entry)
         try:
             settings = grid.climb(start, told, coarse=coarse, passes=passes)
         except KeyboardInterrupt:
@@ -174,7 +198,7 @@ def choose_filling(
     rng = np.random.default_rng(seed)
     good, entries = in_order(mender.L), in_order(entries)
     order = rng.permutation(len(good))
-    held, rest = np.split(order, [max(1, min(MAX_PLANTED, int(HELD_OUT * len(order))))])
+    held, rest = np.split(order, [max(1, min(MAX_INJECTED, int(HELD_OUT * len(order))))])
     truth, against = good[held], mender.with_rows(good[rest[:MAX_REFERENCE]])
     hidden = entries[rng.permutation(len(entries))[: len(held)]]
     hidden = hidden[np.arange(len(held)) % len(hidden)]
@@ -186,7 +210,9 @@ def choose_filling(
         return float(np.abs(A - truth)[hidden].sum())
 
     cutoffs = CUTOFFS if mender.fixed_cutoff is None else (CUTOFFS[1],)
-    tried = {each: cost(each) for each in (Settings(kernel, cut, "rows", 0.5) for kernel in kernels for cut in cutoffs)}
+    tried = {
+        each: cost(each) for each in (Settings(kernel, cut, RowError, 0.5) for kernel in kernels for cut in cutoffs)
+    }
     best = min(tried, key=lambda each: tried[each])
     return best if tried[best] < float(np.abs(start - truth)[hidden].sum()) else None
 
@@ -197,62 +223,63 @@ def in_order(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     return out
 
 
-def _level(suspicion: Array) -> float:
-    return float(np.clip(suspicion, 0.0, 1.0).mean())
+def excess(judge: Judge, X: Array) -> float:
+    """Return the mean score of rows as a share of the threshold; one beyond it counts as 1."""
+    return float(np.clip(judge.scores(X) / max(judge.threshold, 1e-9), 0.0, 1.0).mean())
 
 
 @dataclass
 class Cost:
-    """What is left of the corruption that was planted, once mended; each settings once."""
+    """What is left of the errors that were injected, once mended; each settings once."""
 
     mender: Mender
     truth: Array
-    planted: Array
-    suspect: Callable[[Array], Array] | None
+    injected: Array
+    judge: Judge | None
     known: dict[Settings, tuple[float, float]] = field(default_factory=dict)
-    _starts: dict[str, Array] = field(default_factory=dict, repr=False)
+    _starts: dict[type[RowSum], Array] = field(default_factory=dict, repr=False)
     _plain: dict[Settings, Array] = field(default_factory=dict, repr=False)
 
     def __call__(self, settings: Settings) -> float:
-        """Return the share of the planted error that stays, plus how suspicious the rows still look."""
+        """Return the share of the injected error that stays, plus the share of the threshold that scores reach."""
         return sum(self.parts(settings))
 
-    def rivals(self, best: Settings) -> set[str]:
+    def rivals(self, best: Settings) -> set[type[RowSum]]:
         """Return the error models that came near the best settings, if there are others than theirs; with theirs."""
         others = {other.error for other in self.known if self(other) <= RIVAL * self(best)}
         return others if len(others) > 1 else set()
 
     def share(self, settings: Settings) -> float:
-        """Return the share of the planted squared error that stays."""
+        """Return the share of the injected squared error that stays."""
         return self.parts(settings)[0]
 
     def parts(self, settings: Settings) -> tuple[float, float]:
         """Return both parts of the cost."""
         if settings not in self.known:
             A = self._mended(settings)
-            planted = float(np.sum(np.square(self.planted - self.truth)))
-            planted = min(planted, self.truth.shape[0] * self.mender.scale**2)  # as far as any other good row
-            share = float(np.sum(np.square(A - self.truth))) / max(planted, 1e-300)
-            self.known[settings] = share, max(self._suspicion(A) - self._natural, 0.0)
+            injected = float(np.sum(np.square(self.injected - self.truth)))
+            injected = min(injected, self.truth.shape[0] * self.mender.scale**2)  # as far as any other good row
+            share = float(np.sum(np.square(A - self.truth))) / max(injected, 1e-300)
+            self.known[settings] = share, max(self._excess(A) - self._natural, 0.0)
         return self.known[settings]
 
     def _mended(self, settings: Settings) -> Array:
-        """Return the planted rows, mended. Settings that differ in the refit share what goes before it."""
+        """Return the injected rows, mended. Settings that differ in the refit share what goes before it."""
         if settings.error not in self._starts:
-            self._starts[settings.error] = self.mender.start(self.planted, settings.error)
+            self._starts[settings.error] = self.mender.start(self.injected, settings.error)
         start, plain = self._starts[settings.error], replace(settings, refit=0.0, grow=0)
         if plain not in self._plain:
-            self._plain[plain] = self.mender.mend(self.planted, plain, start=start, max_iter=SEARCH_ITERATIONS)
+            self._plain[plain] = self.mender.mend(self.injected, plain, start=start, max_iter=SEARCH_ITERATIONS)
         A = self._plain[plain]
-        return self.mender.refit(A, self.planted, settings, start=start, max_iter=SEARCH_ITERATIONS)
+        return self.mender.refit(A, self.injected, settings, start=start, max_iter=SEARCH_ITERATIONS)
 
     @cached_property
     def _natural(self) -> float:
-        """How suspicious the good rows themselves look."""
-        return self._suspicion(self.truth)
+        """The excess of the good rows themselves."""
+        return self._excess(self.truth)
 
-    def _suspicion(self, A: Array) -> float:
-        return 0.0 if self.suspect is None else _level(self.suspect(A))
+    def _excess(self, A: Array) -> float:
+        return 0.0 if self.judge is None else excess(self.judge, A)
 
 
 @dataclass(frozen=True)
@@ -261,7 +288,7 @@ class Grid:
 
     kernels: tuple[Kernel, ...]
     cutoffs: tuple[float, ...]
-    forces: dict[str, tuple[float, ...]]
+    forces: dict[type[RowSum], tuple[float, ...]]
 
     def middle(self) -> Settings:
         """Return the settings in the middle of each axis, with the first error model."""
@@ -275,7 +302,7 @@ class Grid:
         return settings if settings.error in self.forces else replace(self.middle(), kernel=settings.kernel)
 
     def climb(
-        self, start: Settings, cost: Callable[[Settings], float], *, coarse: Collection[str], passes: int
+        self, start: Settings, cost: Callable[[Settings], float], *, coarse: Collection[type[RowSum]], passes: int
     ) -> Settings:
         """Return the best settings found from `start`: first over some error models' forces, then axis by axis."""
         forces = [replace(start, error=e, force=f) for e in self.forces if e in coarse for f in self.forces[e][1::3]]
@@ -284,7 +311,7 @@ class Grid:
             before = best
             for axis in ("force", "kernel", "cutoff"):
                 best = self._walk(best, axis, cost)
-            if best.error == "entries":  # all of them: a small one is worse than none, a larger one may be better
+            if best.error.by_entry:  # all of them: a small one is worse than none, a larger one may be better
                 best = min((replace(best, refit=refit, grow=grow) for refit, grow in REFITS), key=cost)
             if best == before:
                 break

@@ -18,7 +18,7 @@ from kernmend.linalg.distances import (
     observed_squared_distances,
     row_blocks,
 )
-from kernmend.model.errors import EntryError, RowError
+from kernmend.model.errors import EntryError, RowError, RowSum
 from kernmend.model.kernels import RBF, Kernel
 from kernmend.model.objective import Objective
 from kernmend.model.penalties import SchattenPenalty
@@ -35,7 +35,6 @@ COMPLETION_EPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 # Wrong entries: a smaller p or eps would take the error for signal.
 ENTRIES_WIDTH, ENTRIES_P = 0.2, 0.5
 ENTRIES_EPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-ENTRIES_SMOOTHING = 3e-3  # mu of the error term, as a share of a typical difference between two entries
 ENTRY_PRICE = 0.8
 
 
@@ -90,6 +89,14 @@ def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
     return filled
 
 
+def fill_from(L: Array, X: Array) -> Array:
+    """Return rows with each missing entry at the mean of the nearest rows of L, one row at a time."""
+    out = X.copy()
+    for i in np.flatnonzero(np.isnan(X).any(axis=1)):
+        out[i] = fill_missing(np.vstack([L, X[i]]))[-1]
+    return out
+
+
 def _nearest_mean(distances: Array, values: Array, k: int, fallback: float) -> Array:
     """Return for each row of `distances` the mean of the values at its k smallest finite ones."""
     k = min(k, values.size)
@@ -121,6 +128,14 @@ def entry_lam(X: Array) -> float:
     n, d = X.shape
     median = median_observed_squared_distance(X)
     return ENTRY_PRICE * min(1.0, float(np.sqrt(6.0 * d / n))) / float(np.sqrt(d * median)) if median > 0 else 1.0
+
+
+def schatten_lam(X: Array, model: type[RowSum]) -> float:
+    """Return the weight of an error model on the Schatten path: what `entry_lam` is for entries, in its own unit."""
+    if not model.measured_in_input:
+        return ENTRY_PRICE
+    d = X.shape[1]
+    return entry_lam(X) * model.unit_of_lam(1.0, d) / EntryError.unit_of_lam(1.0, d)
 
 
 def schatten_stages(
@@ -197,7 +212,7 @@ def mend_entries(
     """
     kernel = RBF(wide_gamma(X, ENTRIES_WIDTH)) if kernel is None else kernel
     size = float(np.sqrt(median_observed_squared_distance(X) / X.shape[1])) or 1.0
-    error = EntryError(X, ENTRIES_SMOOTHING * size)
+    error = EntryError(X, EntryError.joint_smoothing * size)
     objective = Objective(kernel, SchattenPenalty(p), error, entry_lam(X) if lam is None else lam)
     return _follow(objective, X, fill_missing(X), eps, None, bounds, max_iter, tol, callback)
 

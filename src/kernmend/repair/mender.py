@@ -11,32 +11,34 @@ from kernmend._typing import Array
 from kernmend.linalg.coordinates import Span, Within
 from kernmend.linalg.distances import capped_squared_distances, median_squared_distance, squared_distances
 from kernmend.linalg.eigen import eigenpairs
-from kernmend.model.errors import EntryError, ErrorModel, KernelError, RowError
+from kernmend.model.errors import RowSum, Sizes, error_model
 from kernmend.model.graphs import similar_features
 from kernmend.model.kernels import Kernel
 from kernmend.solvers.reference import Reference, mend_rows
 
 MAX_REFERENCE = 1200  # good rows that are enough for a trial, in calibration and the second look
 START_BOUND = 3.0  # typical differences of an entry
-SMOOTHING = {"kernel": 1e-3, "rows": 1e-3, "entries": 1e-2}  # mu, as a share of a typical difference
 
 
 @dataclass(frozen=True)
 class Settings:
     """How to mend a row: kernel, eigenvalue cut-off as a share of the trace, error model, force lam as a share.
 
-    With the error model "entries" and `refit` > 0, entries that changed by more than this share of a typical difference
+    With an error model of entries and `refit` > 0, entries that changed by more than this share of a typical difference
     are then taken for wrong and filled in anew, as if they were missing, and all others return to what they were.
     Before that, `grow` times, the features most like theirs are filled in with them: what covers a part of a row covers
-    features that go together, and left in, they vouch for each other.
+    features that go together, and left in, they vouch for each other. The error model is a class, or its name.
     """
 
     kernel: Kernel
     cutoff: float
-    error: str
+    error: type[RowSum]
     force: float
     refit: float = 0.0
     grow: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", error_model(self.error))
 
 
 @dataclass
@@ -83,29 +85,23 @@ class Mender:
         """Return the weight of the error term that the force stands for."""
         if self.fixed_lam is not None:
             return self.fixed_lam
-        if settings.error == "kernel":
-            return settings.force
-        shift = np.full_like(self.L[:1], 1e-3 * self.scale / np.sqrt(self.L.shape[1]))
-        rows = self.L[:: self.L.shape[0] // 64 + 1]
-        length = float(np.sqrt(np.median(settings.kernel.distances(rows + shift, rows)[0]))) / (1e-3 * self.scale)
-        return settings.force * length / (np.sqrt(self.L.shape[1]) if settings.error == "entries" else 1.0)
+        steepness = self._sizes(settings).steepness(self.L[:: self.L.shape[0] // 64 + 1])
+        return settings.force * settings.error.unit_of_lam(steepness, self.L.shape[1])
 
-    def error(self, settings: Settings, X: Array) -> ErrorModel:
+    def error(self, settings: Settings, X: Array) -> RowSum:
         """Return the error model of rows to mend."""
-        mu = SMOOTHING[settings.error]
-        if settings.error == "kernel":
-            return KernelError(settings.kernel, X, mu * float(np.sqrt(np.mean(settings.kernel.diag(self.L)))))
-        if settings.error == "rows":
-            return RowError(X, mu * self.scale)
-        return EntryError(X, mu * self.scale / np.sqrt(X.shape[1]))
+        return settings.error.of(X, self._sizes(settings), settings.error.smoothing)
 
-    def start(self, X: Array, error: str) -> Array:
+    def _sizes(self, settings: Settings) -> Sizes:
+        return Sizes(settings.kernel, self.scale, float(np.sqrt(np.mean(settings.kernel.diag(self.L)))))
+
+    def start(self, X: Array, error: type[RowSum]) -> Array:
         """Return where the mending of rows without missing entries begins: near good rows, for none pulls from afar.
 
         That is the nearest good row. Where only entries are wrong it is the row itself, each entry within a bound of
         the nearest good row; differences count up to this bound only.
         """
-        if error != "entries":
+        if not error.by_entry:
             nearest: Array = self.L[squared_distances(X, self.L).argmin(axis=1)]
             return nearest
         bound = START_BOUND * self.scale / np.sqrt(X.shape[1])
@@ -126,7 +122,10 @@ class Mender:
         max_iter: int = 100,
         tol: float = 1e-5,
     ) -> tuple[Array, list[float], bool]:
-        """Do the same from another start, with some entries held; give also the objective and if it converged."""
+        """Return rows mended from a start, the sums of their objectives, and whether these converged.
+
+        `free` says which entries may change. The objectives are those of the minimisation before the refit, if any.
+        """
         start = self.start(X, settings.error) if start is None else start
         A, totals, converged = self._minimise(X, settings, start, free, max_iter, tol)
         return self.refit(A, X, settings, start=start, free=free, max_iter=max_iter, tol=tol), totals, converged
@@ -143,7 +142,7 @@ class Mender:
         tol: float = 1e-5,
     ) -> Array:
         """Return rows that were mended to `A` with the entries found wrong filled in anew, the others as they were."""
-        if settings.error != "entries" or settings.refit == 0:
+        if not settings.error.by_entry or settings.refit == 0:
             return A
         tolerance = settings.refit * self.scale / np.sqrt(X.shape[1])
         for grow in (*[True] * settings.grow, False):
@@ -170,7 +169,7 @@ class Mender:
 
     def _within(self, X: Array, settings: Settings, start: Array, free: NDArray[np.bool_] | None) -> Within | None:
         """Return the rows in coordinates of the good ones, where nothing depends on single features."""
-        if settings.error == "entries" or not settings.kernel.turns or self.bounds is not None:
+        if settings.error.by_entry or not settings.kernel.turns or self.bounds is not None:
             return None
         whole = (free is None or free.all()) and not np.isnan(X).any()
         return self._span.enter(X, start) if whole and self._span is not None else None

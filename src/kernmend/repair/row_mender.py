@@ -8,25 +8,54 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector, Found
-from kernmend.repair.calibrate import Evidence
-from kernmend.repair.completion import fill_missing
+from kernmend.repair.completion import fill_from
 from kernmend.repair.mender import Mender, Settings
+from kernmend.repair.units import Units
 
-MIN_GOOD_ROWS = 5  # fewer say nothing about a surface
+PER_ROW = ("outlier_scores_", "outliers_", "suspects_", "entry_scores_", "entry_outliers_")
+"""What is found of each row, by the names of the estimator's attributes."""
+
+Mask = NDArray[np.bool_] | None
 
 
 @dataclass(frozen=True)
 class RowMender:
-    """What is needed to mend rows, seen or new: the good rows, how to mend, and how to tell which rows need it."""
+    """All that is needed to mend rows: units, good rows, how to tell wrong rows, how to mend them, and the budget.
 
+    Rows come and go in the units of the data (`mend`, `judge`); the other methods work in `units`.
+    """
+
+    units: Units
     mender: Mender
     settings: Settings
-    detector: Detector | None = None
-    """None where every row may move."""
-    filling: Settings | None = None
+    detector: Detector
+    filling: Settings | None
     """How wrong entries are filled in; None is by what the other entries of their row say."""
-    by_entries: bool = False
+    by_entries: bool
     """Whether only the entries found wrong are changed, where there are such."""
+    entry_tolerance: float
+    """The change of an entry, in `units`, beyond which it counts as replaced."""
+    max_iter: int
+    tol: float
+
+    def mend(self, X: Array, good: Mask = None, wrong: Mask = None) -> tuple[Array, dict[str, Any]]:
+        """Return the rows mended, and what was found of them, by the names of `PER_ROW`.
+
+        Rows that fit come back as they are, missing entries filled in; `good` and `wrong` are masks of known rows.
+        """
+        inside = self.enter(X)
+        filled = self.fill(inside)
+        found = self.detector.find(filled).with_known(good, wrong)
+        A = self.mend_found(inside, filled, found)[0]
+        return self.units.leave(A, X), self.per_row(inside, A, found)
+
+    def judge(self, X: Array) -> Found:
+        """Return what is found of rows, which are not mended."""
+        return self.detector.find(self.fill(self.enter(X)))
+
+    def enter(self, X: Array) -> Array:
+        """Return rows of the data in `units`."""
+        return np.ascontiguousarray(self.units.enter(X), dtype=np.float64)
 
     def fill(self, X: Array) -> Array:
         """Return the rows with missing entries filled in: from the nearest good rows, then by what these span."""
@@ -34,41 +63,18 @@ class RowMender:
         rows = missing.any(axis=1)
         if not rows.any():
             return X
-        out = X.copy()
-        out[rows] = [self._fill_one(row) for row in X[rows]]
-        if self.detector is not None:  # else every entry moves later
-            how = replace(self.filling or self.settings, refit=0.0, grow=0)
-            out[rows] = self.mender.mend_with_history(X[rows], how, start=out[rows], free=missing[rows])[0]
+        out = fill_from(self.mender.L, X)
+        out[rows] = self.mender.mend_with_history(X[rows], self._how_to_fill(), start=out[rows], free=missing[rows])[0]
         return out
 
-    def _fill_one(self, row: Array) -> Array:
-        filled: Array = fill_missing(np.vstack([self.mender.L, row]))[-1]
-        return filled
-
-    def judge(self, X: Array) -> Found:
-        """Return what is found of rows without missing entries; where every row may move, all are wrong."""
-        if self.detector is not None:
-            return self.detector.find(X)
-        n, every, nothing = len(X), np.ones(len(X), dtype=bool), np.zeros(X.shape, dtype=bool)
-        return Found(np.zeros(n), every, ~every, every, np.zeros(X.shape), nothing, X)
-
-    def mend(self, X: Array, *, max_iter: int, tol: float) -> tuple[Array, Found]:
-        """Return the rows mended, and what was found; those that fit come back as they are, only filled in."""
-        X = np.ascontiguousarray(X, dtype=np.float64)
-        filled = self.fill(X)
-        found = self.judge(filled)
-        return self.mend_found(X, filled, found, max_iter=max_iter, tol=tol)[0], found
-
-    def mend_found(
-        self, X: Array, filled: Array, found: Found, *, max_iter: int, tol: float
-    ) -> tuple[Array, list[float], bool]:
+    def mend_found(self, X: Array, filled: Array, found: Found) -> tuple[Array, list[float], bool]:
         """Return the rows mended, the objective of those mended as a whole, and whether that converged.
 
         Where single entries are wrong, these and the missing ones are filled in and nothing else is changed; rows
         that are wrong as a whole move as the settings say.
         """
         out, missing = filled.copy(), np.isnan(X)
-        budget: dict[str, Any] = {"max_iter": max_iter, "tol": tol}
+        budget: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
         partly = self.partly_wrong(found)
         whole = found.rows & ~partly
         holes = (found.entries & partly[:, np.newaxis]) | missing
@@ -77,50 +83,26 @@ class RowMender:
         out[some] = np.where(found.entries[some], found.filled[some], out[some])
         by_kernel = some & (missing.any(axis=1) | (self.filling is not None))
         if by_kernel.any():
-            how = replace(self.filling or self.settings, refit=0.0, grow=0)
             unknown = np.where(holes[by_kernel], np.nan, X[by_kernel])
             out[by_kernel] = self.mender.mend_with_history(
-                unknown, how, start=out[by_kernel], free=holes[by_kernel], **budget
+                unknown, self._how_to_fill(), start=out[by_kernel], free=holes[by_kernel], **budget
             )[0]
         if not whole.any():
-            return out, [0.0, 0.0], True  # one look, nothing to do
-        start = out[whole] if self.detector is None else self.mender.start(out[whole], self.settings.error)
-        mended, totals, converged = self.mender.mend_with_history(X[whole], self.settings, start=start, **budget)
-        out[whole] = mended
+            return out, [0.0, 0.0], True  # the objective of no rows, before and after
+        start = self.mender.start(out[whole], self.settings.error)
+        out[whole], totals, converged = self.mender.mend_with_history(X[whole], self.settings, start=start, **budget)
         return out, totals, converged
+
+    def per_row(self, X: Array, A: Array, found: Found) -> dict[str, Any]:
+        """Return what was found of rows `X` that were mended to `A`, by the names of `PER_ROW`."""
+        changed = np.abs(np.nan_to_num(A - X)) > self.entry_tolerance
+        partly = self.partly_wrong(found)[:, np.newaxis]
+        entries = np.where(partly, found.entries, changed & found.rows[:, np.newaxis])
+        return dict(zip(PER_ROW, (found.scores, found.rows, found.suspects, found.entry_scores, entries), strict=True))
 
     def partly_wrong(self, found: Found) -> NDArray[np.bool_]:
         """Return which rows are wrong in single entries only: without these they look as good rows do."""
         return found.rows & ~found.whole if self.by_entries else np.zeros(len(found.rows), dtype=bool)
 
-    def moved_to(self, mender: Mender) -> "RowMender":
-        """Return one that judges and mends against other good rows."""
-        detector = None if self.detector is None else self.detector.against(mender.L)
-        return replace(self, mender=mender, detector=detector)
-
-
-@dataclass(frozen=True)
-class Suspicion:
-    """How wrong rows look against good ones: 1 where their score is at the threshold. A class, so that it pickles."""
-
-    detector: Detector
-
-    def __call__(self, X: Array) -> Array:
-        """Return the suspicion of each row."""
-        return self.detector.scores(X) / max(self.detector.threshold, 1e-9)
-
-
-@dataclass(frozen=True)
-class Suspicious:
-    """Makes a `Suspicion` from good rows, fewer than all perhaps."""
-
-    detector: Detector
-
-    def __call__(self, L: Array) -> Suspicion:
-        """Return how wrong rows look against those of `L`."""
-        return Suspicion(self.detector.against(L))
-
-
-def evidence(mender: Mender, flagged: Array, detector: Detector) -> Evidence:
-    """Return what calibration works from."""
-    return Evidence(mender.L, flagged, mender.fixed_lam, mender.fixed_cutoff, mender.bounds, Suspicious(detector))
+    def _how_to_fill(self) -> Settings:
+        return replace(self.filling or self.settings, refit=0.0, grow=0)

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.estimators._units import Units
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model import tuning
 from kernmend.model.kernels import RBF, Kernel, Linear
+from kernmend.repair.units import Units
 from kernmend.report._given import Given, Rows, rounded
 from kernmend.report._why import kernel_words
 

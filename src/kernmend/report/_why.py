@@ -13,18 +13,17 @@ from kernmend.model.kernels import Kernel
 from kernmend.repair.calibrate import LEAST_FEATURES
 
 CALIBRATED = (
-    "calibrated: what mending takes off the flagged rows was planted on good rows that were held out, and this brought "
-    "them back best"
+    "calibrated: what mending takes off the flagged rows was injected into good rows that were held out, and this "
+    "brought them back best"
 )
 UNUSED = "nothing was flagged, so nothing was calibrated: the start value"
-SEARCHED = "searched: the best of the settings tried on good rows with planted errors"
+SEARCHED = "searched: the best of the settings tried on good rows with injected errors"
 MEDIAN = "1 / (median squared distance of two rows)"
 RULES: dict[str, dict[str, str]] = {
-    "KernelRecovery": {
+    "KernelLowRank": {
         "gamma": MEDIAN,
         "rho": "from the eigenvalues of the Gram matrix: the cut-off between surface and noise",
         "lam": "from how strongly the rows pull on each other: typical rows stay",
-        "error": "the paper's error model, where all rows may move",
     },
     "OutlierPursuit": {"lam": "the largest value that keeps 15 % random rows from being taken for signal"},
     "RobustPCA": {"lam": "1 / sqrt(max(rows, columns)), the choice of Candès, Li, Ma and Wright"},
@@ -46,6 +45,7 @@ CHANCES = ("KernelRecovery", "RecoverySearch", "KernelPCADenoiser", "RobustKerne
 MOVED_SHARE = "the length of the row's error, as a share of a typical row's length"
 CHANCE = "-log10 of the chance of a good row being as far out: 6 is one in a million"
 MEANINGS = {
+    "KernelLowRank": "how far the row was moved in the kernel space, as a share of a row's length there",
     "OutlierPursuit": MOVED_SHARE,
     "RobustPCA": MOVED_SHARE,
     "LowRankRepresentation": MOVED_SHARE,
@@ -57,8 +57,6 @@ MEANINGS = {
 
 def score_meaning(est: Any) -> str:
     """Return what a score is, in words."""
-    if getattr(est, "repair", "flagged") == "all":
-        return "how far the row was moved in the kernel space, as a share of a row's length there"
     return MEANINGS.get(_kind(est), f"how badly the row fits the others, as {CHANCE}")
 
 
@@ -84,7 +82,8 @@ def parameter_facts(est: Any) -> list[dict[str, str]]:
 
 def _kind(est: Any) -> str:
     """Return the name of the estimator, of ours where it is a subclass of one."""
-    return next((base.__name__ for base in type(est).__mro__ if base.__name__ in RULES), type(est).__name__)
+    names = {*RULES, *CHANCES}
+    return next((base.__name__ for base in type(est).__mro__ if base.__name__ in names), type(est).__name__)
 
 
 def _is_search(est: Any) -> bool:
@@ -98,7 +97,7 @@ def _fact(name: str, given: Any, used: Any, why: str) -> dict[str, str]:
 def _reason(est: Any, name: str, given: Any) -> str:
     if not isinstance(given, str) or given != "auto":
         return "given, or the default" if isinstance(given, str) else "given"
-    if not (_is_search(est) or getattr(est, "repair", "all") == "flagged"):
+    if not (_is_search(est) or _kind(est) == "KernelRecovery"):
         return RULES.get(_kind(est), {}).get(name, "by rule")
     if name == "error" and est.n_features_in_ < LEAST_FEATURES:
         return f"whole rows: below {LEAST_FEATURES} columns too little of a row is left to find its wrong entries"
@@ -111,9 +110,9 @@ def _threshold_reason(est: Any, given: dict[str, Any]) -> str:
     share = given.get("contamination", "auto")
     if not isinstance(share, str):
         return f"the share that was given: {100 * float(share):g} % of the rows"
-    if _kind(est) in CHANCES and getattr(est, "repair", "flagged") != "all":
+    if _kind(est) in CHANCES:
         return "from alpha, lower where the scores show a group of wrong rows: good rows are seldom as far out"
-    if hasattr(est, "repair"):
+    if _kind(est) == "KernelLowRank":
         return "a row that moved by more than 1 % of a row's length counts as corrupted"
     return "far above the scores of the better half of the rows, and at least 1 % of a typical row"
 

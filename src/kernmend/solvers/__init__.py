@@ -1,5 +1,7 @@
 """Solvers: pure functions from an objective and a start to a `SolverResult`. No solver sees an estimator."""
 
+from collections.abc import Callable
+
 from kernmend.solvers.admm import Block, solve_admm, solve_rows
 from kernmend.solvers.alternating import solve_alternating, solve_parallel
 from kernmend.solvers.fista import solve_fista
@@ -8,7 +10,15 @@ from kernmend.solvers.reduced import solve_reduced
 from kernmend.solvers.result import Callback, IterationRecord, SolverResult, StopReason
 from kernmend.solvers.subspace import solve_subspace
 
+SOLVERS: dict[str, Callable[..., SolverResult]] = {
+    "reduced": solve_reduced,
+    "alternating": solve_alternating,
+    "alternating-parallel": solve_parallel,
+}
+"""Those of the joint model, by the names that `solver=` accepts."""
+
 __all__ = [
+    "SOLVERS",
     "Block",
     "Callback",
     "IterationRecord",

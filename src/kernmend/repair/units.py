@@ -79,6 +79,25 @@ class Units:
             return bounds  # refused where bounds are checked
 
 
+def resolve_bounds(bounds: Any, good: Array) -> tuple[Array, Array] | None:
+    """Return (low, high) per feature: given, or the range of the good rows for "data"; None for none."""
+    if bounds is None:
+        return None
+    if isinstance(bounds, str):
+        check_choice("bounds", bounds, ("data",))
+        return np.nanmin(good, axis=0), np.nanmax(good, axis=0)
+    try:
+        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), good.shape[1:]) for side in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds must be None, 'data' or a pair (low, high) of numbers or of {good.shape[1]} values each, "
+            f"got {bounds!r}"
+        ) from None
+    if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
+        raise ValueError(f"bounds must have low <= high, got {bounds!r}")
+    return low, high
+
+
 def _suited(X: Array, bounded: bool) -> str | None:
     """Return "columns" where columns have units of their own, "rows" where rows are curves of one shape, else None.
 

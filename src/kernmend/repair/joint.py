@@ -1,6 +1,5 @@
-"""`repair="all"`: the plain minimiser, in which every sample may move."""
+"""The joint model, eq. (relax): the data, its sizes, and the problem that a solver gets."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,69 +10,52 @@ from kernmend._validation import check_gram
 from kernmend.linalg.distances import median_observed_squared_distance
 from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
 from kernmend.model import tuning
-from kernmend.model.errors import EntryError, ErrorModel, KernelError, RowError
+from kernmend.model.errors import RowSum, Sizes
 from kernmend.model.kernels import Kernel
 from kernmend.model.objective import Objective
 from kernmend.model.penalties import GramTarget, NuclearPenalty, SchattenPenalty, cutoff_from_rho, similarity_target
 from kernmend.repair import completion
-from kernmend.solvers import SolverResult, solve_alternating, solve_parallel, solve_reduced
+from kernmend.solvers import SOLVERS, SolverResult, solve_reduced
 
-SOLVERS: dict[str, Callable[..., SolverResult]] = {
-    "reduced": solve_reduced,
-    "alternating": solve_alternating,
-    "alternating-parallel": solve_parallel,
-}
-SMOOTHING = {"kernel": 1e-3, "rows": 1e-3, "entries": completion.ENTRIES_SMOOTHING}  # mu, of a typical difference
 FLOAT32_MARGIN = 100.0  # eigenvalue cut-off over float32's rounding of the Gram matrix
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The data, NaN where missing, a start without NaN, and typical lengths in the input and the kernel space."""
+    """The data, NaN where missing, a start without NaN, what is typical of both, and the error model."""
 
     X: Array
     filled: Array
-    kernel: Kernel
-    scale: float
-    length: float
+    sizes: Sizes
+    model: type[RowSum]
 
     @classmethod
-    def of(cls, X: Array, kernel: Kernel) -> "Problem":
+    def of(cls, X: Array, kernel: Kernel, model: type[RowSum]) -> "Problem":
         """Measure the data; missing entries start at the mean of their neighbours."""
         filled = completion.fill_missing(X) if np.isnan(X).any() else X
         scale = float(np.sqrt(median_observed_squared_distance(X.astype(np.float64)))) or 1.0
         length = float(np.sqrt(np.mean(kernel.diag(filled), dtype=np.float64))) or 1.0
-        return cls(X, filled, kernel, scale, length)
+        return cls(X, filled, Sizes(kernel, scale, length), model)
 
-    def error(self, name: str) -> ErrorModel:
-        """Return the error model of that name."""
-        mu = SMOOTHING[name]
-        if name == "kernel":
-            return KernelError(self.kernel, self.X, mu * self.length)
-        if name == "rows":
-            return RowError(self.X, mu * self.scale)
-        return EntryError(self.X, mu * self.scale / np.sqrt(self.X.shape[1]))
+    def error(self, model: type[RowSum] | None = None) -> RowSum:
+        """Return the error model of the data; another one than the problem's, if asked for."""
+        model = model or self.model
+        return model.of(self.X, self.sizes, model.joint_smoothing)
 
-    def force(self, name: str) -> float:
-        """Return what weight of this error term holds a row as firmly as weight 1 of the kernel's own does."""
-        if name == "kernel":
-            return 1.0
-        shift = 1e-3 * self.scale / np.sqrt(self.X.shape[1])
-        h = self.kernel.distances(self.filled + shift, self.filled)[0]
-        per_row = float(np.sqrt(np.median(h))) / (1e-3 * self.scale)
-        return per_row if name == "rows" else per_row / float(np.sqrt(self.X.shape[1]))
-
-    def rho_and_lam(self, rho: float | None, lam: float | None, error: str) -> tuple[float, float]:
+    def rho_and_lam(self, rho: float | None, lam: float | None) -> tuple[float, float]:
         """Return both, by the rules of `tuning` where not given: one eigendecomposition serves both."""
         if rho is not None and lam is not None:
             return rho, lam
-        s, U = eigenpairs(self.kernel.gram(self.filled.astype(np.float64, copy=False)))
+        s, U = eigenpairs(self.sizes.kernel.gram(self.filled.astype(np.float64, copy=False)))
         rho = tuning.auto_rho(s) if rho is None else rho
-        return rho, tuning.auto_lam(tuning.pulls(s, U, rho)) * self.force(error) if lam is None else lam
+        if lam is None:
+            unit = self.model.unit_of_lam(self.sizes.steepness(self.filled), self.X.shape[1])
+            lam = tuning.auto_lam(tuning.pulls(s, U, rho)) * unit
+        return rho, lam
 
     def in_working_dtype(self, rho: float) -> "Problem":
         """Return the problem in float32 where the cut-off stands clear of its rounding, else in float64."""
-        rounding = float(np.finfo(np.float32).eps) * self.length**2 * self.X.shape[0]
+        rounding = float(np.finfo(np.float32).eps) * self.sizes.length**2 * self.X.shape[0]
         accurate = cutoff_from_rho(rho) >= FLOAT32_MARGIN * rounding
         dtype = np.float32 if self.X.dtype == np.float32 and accurate else np.float64
         return replace(self, X=self.X.astype(dtype, copy=False), filled=self.filled.astype(dtype, copy=False))
@@ -84,7 +66,6 @@ def solve_nuclear(
     *,
     rho: float,
     lam: float,
-    error: str,
     solver: str,
     init: Any,
     gram: Any,
@@ -102,24 +83,24 @@ def solve_nuclear(
     if start_gram is not None:
         start = similarity_target("start_gram", check_gram("start_gram", start_gram, n, dtype), rho)
     elif gram is None and isinstance(init, str) and init == "zeros":
-        s, U = eigenpairs(problem.kernel.gram(problem.filled))
+        s, U = eigenpairs(problem.sizes.kernel.gram(problem.filled))
         K = (U * np.maximum(s, 0.0)) @ U.T  # a polynomial of fractional degree need not be positive semidefinite
         start = similarity_target("K(X)", K, rho)
-    objective = Objective(problem.kernel, penalty, problem.error(error), lam, TopEigenpairs(seed=seed))
+    objective = Objective(problem.sizes.kernel, penalty, problem.error(), lam, TopEigenpairs(seed=seed))
     options = {} if bounds is None else {"bounds": bounds}
     return SOLVERS[solver](
-        objective, _start(init, problem.filled), start=start, scale=problem.scale, **options, **budget
+        objective, _start(init, problem.filled), start=start, scale=problem.sizes.scale, **options, **budget
     )
 
 
 def solve_schatten(
-    problem: Problem, *, lam: float, error: str, init: Any, bounds: tuple[Array, Array] | None, **budget: Any
+    problem: Problem, *, lam: float, init: Any, bounds: tuple[Array, Array] | None, **budget: Any
 ) -> SolverResult:
     """Minimise the Schatten penalty plus lam E along a path of falling eps."""
-    objective = Objective(problem.kernel, SchattenPenalty(completion.ENTRIES_P), problem.error(error), lam)
-    last, stages = completion.schatten_stages(objective, completion.ENTRIES_EPS, unit=problem.length**2)
+    objective = Objective(problem.sizes.kernel, SchattenPenalty(completion.ENTRIES_P), problem.error(), lam)
+    last, stages = completion.schatten_stages(objective, completion.ENTRIES_EPS, unit=problem.sizes.length**2)
     return solve_reduced(
-        last, _start(init, problem.filled), stages=stages, bounds=bounds, scale=problem.scale, **budget
+        last, _start(init, problem.filled), stages=stages, bounds=bounds, scale=problem.sizes.scale, **budget
     )
 
 

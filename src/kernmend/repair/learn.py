@@ -1,0 +1,188 @@
+"""Learning from rows: find the wrong ones, choose how to mend, mend them, leave the others alone."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.detect import Detector, Found
+from kernmend.linalg.threads import few_threads
+from kernmend.model.errors import EntryError, RowError, RowSum, error_model
+from kernmend.model.kernels import RBF, Kernel
+from kernmend.model.penalties import cutoff_from_rho
+from kernmend.model.tuning import auto_gamma, make_kernel
+from kernmend.repair import completion
+from kernmend.repair.calibrate import (
+    LEAST_FEATURES,
+    MANY_FEATURES,
+    Calibration,
+    Evidence,
+    calibrate,
+    choose_filling,
+)
+from kernmend.repair.mender import Mender, Settings
+from kernmend.repair.row_mender import Mask, RowMender
+from kernmend.repair.units import Units, resolve_bounds
+from kernmend.solvers.result import StopReason
+
+WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
+MIN_GOOD_ROWS = 5  # Fewer good rows say nothing about a surface: then rows are mended against all of them.
+CHANGED = 0.05  # The change of an entry, as a share of a typical difference of entries, that counts as replaced.
+
+
+def _no_progress(description: str, total: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class Learner:
+    """How to learn from rows: the parameters of `KernelRecovery`, where they are explained."""
+
+    kernel: str | Kernel
+    gamma: float | str
+    degree: float
+    coef0: float
+    lam: float | str
+    rho: float | str
+    error: Any
+    contamination: float | str
+    alpha: float
+    bounds: Any
+    scale: Any
+    max_iter: int
+    tol: float
+    seed: int
+    choose: Callable[..., Calibration] = calibrate
+    """What chooses the settings of mending; a search may take its place."""
+    solving: Callable[[str, int], AbstractContextManager[Any]] = _no_progress
+    counting: Callable[[str, int], AbstractContextManager[Any]] = _no_progress
+    """Contexts that give a callback: for a solver, and for work that counts its steps."""
+
+    def learn(self, X: Array, good: Mask = None, wrong: Mask = None) -> "Learned":
+        """Return what was learned from rows, and those rows mended. `good` and `wrong` are masks of known rows."""
+        units = Units.of(self.scale, X, bounded=self.bounds is not None)
+        with few_threads(X.size):
+            learned = self.learn_inside(units.enter(X), units, good, wrong)
+        return learned.leaving(X)
+
+    def learn_inside(self, X: Array, units: Units, good: Mask = None, wrong: Mask = None) -> "Learned":
+        """Return what was learned from rows that are in `units` already; so are the mended ones."""
+        filled, interrupted = self.complete(X)
+        detector, found = self.find(filled, good, wrong)
+        mender = self.mender(units, filled, found.rows)
+        kernels, errors = self._kernels(mender.L), self._errors(X.shape[1])
+        chosen = Calibration(Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0, interrupted)
+        by_entries = any(error.by_entry for error in errors)
+        partly = found.rows & ~found.whole & by_entries
+        whole, filling = found.rows & ~partly, None
+        enough = mender.L.shape[0] < X.shape[0] and not interrupted
+        if whole.any() and enough:
+            fixed = mender.fixed_lam, mender.fixed_cutoff, mender.bounds
+            with self.counting("calibrating", 60) as callback:
+                evidence = Evidence(mender.L, filled[whole], *fixed, detector)
+                chosen = self.choose(evidence, kernels=kernels, errors=errors, seed=self.seed, callback=callback)
+        if partly.any() and enough:
+            filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
+        settings = filling if filling is not None and not whole.any() else chosen.settings
+        tolerance = CHANGED * float(np.sqrt(1.0 / auto_gamma(mender.L) / X.shape[1]))
+        rows = RowMender(
+            units, mender, settings, detector, filling, by_entries, tolerance, max_iter=self.max_iter, tol=self.tol
+        )
+        return _mended(rows, X, filled, found, chosen)
+
+    def find(self, filled: Array, good: Mask = None, wrong: Mask = None) -> tuple[Detector, Found]:
+        """Return what tells wrong rows, and what it found of these, which lack nothing."""
+        detector, found = Detector.fit(filled, alpha=self.alpha, good=good, wrong=wrong)
+        if not isinstance(self.contamination, str):
+            detector, found = detector.at_share(found, float(self.contamination))
+        return detector, found.with_known(good, wrong)
+
+    def find_only(self, X: Array) -> tuple[RowMender, Found]:
+        """Return what judges rows as a fit would, and what it found of these; nothing is chosen for mending."""
+        units = Units.of(self.scale, X, bounded=self.bounds is not None)
+        filled, _ = self.complete(units.enter(X))
+        detector, found = self.find(filled)
+        middle = Settings(RBF(1.0), 1e-5, RowError, 0.5)
+        mender = self.mender(units, filled, found.rows)
+        return RowMender(units, mender, middle, detector, None, False, np.inf, self.max_iter, self.tol), found
+
+    def complete(self, X: Array) -> tuple[Array, bool]:
+        """Return rows with missing entries filled in, by the Schatten path over all of them, and if Ctrl-C ended it."""
+        X = X.astype(np.float64, copy=False)
+        if not np.isnan(X).any():
+            return X, False
+        with self.solving("filling in", 500) as callback:
+            result = completion.complete(X, callback=callback)
+        return result.A, result.stop_reason == "interrupted"
+
+    def mender(self, units: Units, X: Array, bad: NDArray[np.bool_]) -> Mender:
+        """Return what mends rows against the good ones, or against all where those are too few."""
+        good = X[~bad] if int((~bad).sum()) >= MIN_GOOD_ROWS else X
+        lam = None if isinstance(self.lam, str) else float(self.lam)
+        cutoff = None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)
+        return Mender(good, resolve_bounds(units.bounds(self.bounds), good), lam, cutoff)
+
+    def _errors(self, n_features: int) -> list[type[RowSum]]:
+        """Return the error models to choose from."""
+        if self.error != "auto":
+            return [error_model(self.error)]
+        return [RowError, EntryError] if n_features >= LEAST_FEATURES else [RowError]
+
+    def _kernels(self, good: Array) -> list[Kernel]:
+        """Return the kernels to choose from, in order of width."""
+        if self.kernel != "rbf" or not isinstance(self.gamma, str):
+            return [make_kernel(self.kernel, good, gamma=self.gamma, degree=self.degree, coef0=self.coef0)]
+        median = 1.0 / auto_gamma(good)
+        return [RBF(width / median) for width in (WIDE if good.shape[1] >= MANY_FEATURES else NARROW)]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned from rows, and these rows mended."""
+
+    rows: RowMender
+    recovered: Array
+    per_row: dict[str, Any]
+    objective: Array
+    """Of the rows mended as a whole, summed, at each iteration of the minimisation; a refit comes after it."""
+    stop_reason: StopReason
+    error: type[RowSum]
+    rank: int
+    calibration_error: float
+    """The share of injected squared error that the chosen settings leave."""
+
+    @property
+    def flagged_share(self) -> float:
+        """The share of the rows that were flagged."""
+        return float(self.per_row["outliers_"].mean())
+
+    def leaving(self, X: Array) -> "Learned":
+        """Return the same with the rows in the units of the data `X`."""
+        return replace(self, recovered=self.rows.units.leave(self.recovered, X))
+
+
+def _mended(rows: RowMender, X: Array, filled: Array, found: Found, chosen: Calibration) -> Learned:
+    """Mend what was flagged, with the settings found."""
+    mended, totals, converged = filled, [0.0, 0.0], True
+    if rows.mender.L.shape[0] < len(X):
+        # Missing entries of rows that were not flagged are filled in already.
+        known = np.where(found.rows[:, np.newaxis], X.astype(np.float64), filled)
+        mended, totals, converged = rows.mend_found(known, filled, found)
+    recovered = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X).astype(X.dtype, copy=False)
+    only_entries = found.rows.any() and rows.partly_wrong(found)[found.rows].all()
+    rank = rows.mender.reference(rows.settings).rank
+    rows.mender.forget_reference()
+    return Learned(
+        rows,
+        recovered,
+        rows.per_row(X, mended, found),
+        np.array(totals),
+        "interrupted" if chosen.interrupted else "converged" if converged else "max_iter",
+        EntryError if only_entries and not rows.settings.error.by_entry else rows.settings.error,
+        rank,
+        chosen.share,
+    )
