@@ -194,7 +194,7 @@ def forged(about, members=(), compression=zipfile.ZIP_STORED):
 
 
 def about(model, **changes):
-    return {"format": 1, "kernmend": "0.1", "class": "RobustPCA", "model": model} | changes
+    return {"format": saving.FORMAT, "kernmend": "0.1", "class": "RobustPCA", "model": model} | changes
 
 
 def npy(array, **options):
@@ -204,8 +204,13 @@ def npy(array, **options):
 
 
 def test_a_later_format(tmp_path):
-    content = forged(about(None, format=2, kernmend="9.9"))
-    assert "kernmend 9.9" in refused(tmp_path / "later", content, "is of format 2")
+    content = forged(about(None, format=3, kernmend="9.9"))
+    assert "kernmend 9.9, use that or a later one" in refused(tmp_path / "later", content, "is of format 3")
+
+
+def test_an_earlier_format(tmp_path):
+    content = forged(about(None, format=1, kernmend="0.1"))
+    assert "fit and save the model again" in refused(tmp_path / "earlier", content, "is of format 1")
 
 
 ARRAY = {"@": "array", "name": "0", "backwards": []}
@@ -223,7 +228,12 @@ HUGE = b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '<f8', 'fortran_order': False,
         (about({"@": "object", "class": "KernelPCA", "state": {}}, **{"class": "KernelPCA"}), (), "not one of"),
         (about({"@": "object", "class": "RobustPCA", "state": {}}), (), "it lacks"),
         (about({"@": "object", "class": "Kernel", "state": {}}), (), "."),
-        (about({"@": "named tuple", "class": "RBF", "items": []}), (), "not a tuple"),
+        (about({"@": "object", "class": "RBF", "state": {}}), (), "a RBF without 'gamma'"),
+        (about({"@": "object", "class": "RBF", "state": {"gamma": 1.0, "gram": 1}}), (), "RBF has no 'gram'"),
+        (about({"@": "object", "class": "RBF", "state": {"gamma": -1.0}}), (), "gamma"),
+        (about({"@": "object", "class": "RobustPCA", "state": {"transform": 1}}), (), "RobustPCA has no 'transform'"),
+        (about({"@": "object", "class": "RadialKernel", "state": {}}), (), "nothing says"),
+        (about({"@": "object", "class": "RobustPCA", "state": []}), (), "."),
         (about({"@": "exec", "code": "1"}), (), "kind 'exec'"),
         (about({"@": ["array"]}), (), "kind"),
         (about({"@": "bytes", "hex": "zz"}), (), "hex"),

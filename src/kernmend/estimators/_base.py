@@ -5,16 +5,17 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernmend._typing import Array
 from kernmend._validation import check_infinite, check_no_missing
+from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._progress import counting_bar, progress_bar
 from kernmend.large import dask as _dask
@@ -27,21 +28,47 @@ logger = logging.getLogger("kernmend")
 MOVED = 1e-2  # of a sample's length: one that moved farther counts as an outlier, where all may move
 
 
-class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators. A subclass sets `recovered_`, `outlier_scores_`, `outliers_` and calls `_keep`, `_tell`.
 
-    It has the parameters `max_iter`, `tol`, `verbose`, and `random_state` if it needs `_seed`.
+    It has the parameters `max_iter`, `tol`, `verbose`, and `random_state` if it needs `_seed`. Its `fit` checks the
+    parameters, then calls `_forget`, then looks at the data.
     """
 
     _allow_nan = True
+    _saved: ClassVar[tuple[str, ...]] = (
+        "n_features_in_",
+        "feature_names_in_",
+        "recovered_",
+        "outlier_scores_",
+        "outliers_",
+        "threshold_",
+        "history_",
+        "objective_",
+        "n_iter_",
+        "stop_reason_",
+        "rank_",
+        "_changed_rows",
+        "_originals",
+        "_n_reference",
+    )
+    """What a model file holds besides the parameters. A subclass adds what its `fit` sets."""
+    _caches: ClassVar[tuple[str, ...]] = ("_of_landmarks", "_gathered")
+    """What a fit may leave besides, and no file holds."""
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Mend `X` and return the result. Parameters as in `fit`."""
-        return self.fit(X, y, **fit_params).recovered_
+        """Mend `X` and return the result: a copy of `recovered_`. Parameters as in `fit`."""
+        recovered = self.fit(X, y, **fit_params).recovered_
+        return recovered.copy(order="K") if isinstance(recovered, np.ndarray) else recovered  # those of dask are fixed
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Mend `X` and return -1 for the rows that count as corrupted, +1 for the others."""
         return np.where(self.fit(X, y, **fit_params).outliers_, -1, 1)
+
+    @property
+    def offset_(self) -> float:
+        """What `decision_function` takes off `score_samples`, by scikit-learn's name: -`threshold_`."""
+        return -float(self.threshold_)
 
     def summary(self) -> str:
         """Return in plain words what was found, how clear it was, and what was chosen."""
@@ -115,9 +142,13 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return model_file.save(_dask.of_landmarks(self), path, force=force)
 
     def _forget(self) -> None:
-        """Remove everything that an earlier fit left: all but the parameters, and what the user asked scikit-learn."""
-        kept = {*self._get_param_names(), "_sklearn_output_config", "_metadata_request"}
-        for name in vars(self).keys() - kept:
+        """Remove all that an earlier fit left: what has a name as fitted attributes have, or is listed here.
+
+        Other private attributes are not ours: scikit-learn keeps there what `set_output` and `set_fit_request` were
+        told, and, while a pipeline is fitted, its callbacks.
+        """
+        fitted = {name for name in vars(self) if name.endswith("_") and not name.startswith("_")}
+        for name in (fitted | {*self._saved, *self._caches}) & vars(self).keys():
             delattr(self, name)
 
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
@@ -146,6 +177,19 @@ class Recovery(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.history_ = result.history
         self.objective_, self.n_iter_ = result.objective, result.n_iter
         self.stop_reason_, self.rank_ = result.stop_reason, result.rank
+
+    def _set_flags(self, threshold: float) -> None:
+        """Store the threshold of the scores, that given or the one of the share asked for, and the rows above it.
+
+        Rows with the same score are all flagged or none is: fewer than asked for where the share would divide them.
+        """
+        scores = self.outlier_scores_
+        if not isinstance(self.contamination, str):
+            flags, threshold = flag_share(scores, float(self.contamination))
+            if flags.any() and threshold >= scores[flags].min():  # equal scores, or a mean that was rounded up
+                threshold = float(scores[~flags].max())
+        self.threshold_ = threshold
+        self.outliers_ = scores > threshold
 
     def _seed(self) -> int:
         if self.random_state is None:

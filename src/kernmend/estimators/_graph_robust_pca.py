@@ -1,13 +1,13 @@
 """Robust PCA on graphs: neighbours should be alike, some entries are wrong."""
 
 import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice
-from kernmend.detect.flags import flag_large, flag_share
+from kernmend.detect.flags import flag_large
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._parameters import check_common
 from kernmend.linalg.eigen import eigenpairs
@@ -99,6 +99,16 @@ class GraphRobustPCA(Recovery):
     7
     """
 
+    _saved: ClassVar[tuple[str, ...]] = (
+        *Recovery._saved,
+        "lam_",
+        "gamma_",
+        "feature_gamma_",
+        "laplacian_",
+        "feature_laplacian_",
+        "entry_outliers_",
+    )
+
     def __init__(
         self,
         *,
@@ -137,6 +147,7 @@ class GraphRobustPCA(Recovery):
             The same of the features, with penalty="graphs".
         """
         self._check_parameters()
+        self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
         if feature_graph is not None and self.penalty != "graphs":
             raise ValueError("feature_graph belongs to penalty='graphs'")
@@ -215,9 +226,7 @@ class GraphRobustPCA(Recovery):
         """Store what is wrong, by the size of the errors beside that of the data."""
         length = float(np.median(row_lengths(X))) or float(np.mean(row_lengths(X))) or 1.0
         self.outlier_scores_ = row_lengths(errors)[:, 0] / length
-        self.outliers_, self.threshold_ = flag_large(self.outlier_scores_, MOVED)
-        if not isinstance(self.contamination, str):
-            self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
+        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
         self.entry_outliers_ = np.abs(errors) > MOVED * length / float(np.sqrt(X.shape[1]))
 
 

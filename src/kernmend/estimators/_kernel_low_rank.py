@@ -1,6 +1,6 @@
 """The paper's own model."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -110,6 +110,10 @@ class KernelLowRank(Recovery):
     True
     """
 
+    _saved: ClassVar[tuple[str, ...]] = (
+        *Recovery._saved,
+        *("kernel_", "gamma_", "lam_", "rho_", "error_", "entry_outliers_", "_mender", "_settings", "_units"),
+    )
     _mender: Mender
     _settings: Settings
     _units: Units

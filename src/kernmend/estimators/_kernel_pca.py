@@ -1,7 +1,7 @@
 """Kernel PCA with pre-images: the classical way to denoise curved data."""
 
 import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.decomposition import KernelPCA
@@ -95,6 +95,7 @@ class KernelPCADenoiser(SubspaceRecovery):
 
     _allow_nan = False
     _share = 0.9
+    _saved: ClassVar[tuple[str, ...]] = (*SubspaceRecovery._saved, "kernel_pca_", "_L", "_mean_square")
 
     def __init__(
         self,
@@ -133,8 +134,9 @@ class KernelPCADenoiser(SubspaceRecovery):
         y : ignored
         """
         self._check_parameters()
+        self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        self._L = X.astype(np.float64, copy=False)
+        self._L = X.astype(np.float64)  # a copy: what is done to X later is not done to the model
         self.kernel_ = self._make_kernel(self._L)
         self.gamma_ = getattr(self.kernel_, "gamma", None)
         self.kernel_pca_ = self._fit_components()

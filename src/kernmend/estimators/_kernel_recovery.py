@@ -1,7 +1,7 @@
 """The estimator that most users call: find and mend."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -128,6 +128,12 @@ class KernelRecovery(Recovery):
     True
     """
 
+    _saved: ClassVar[tuple[str, ...]] = (
+        *Recovery._saved,
+        *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
+        *("suspects_", "entry_scores_", "entry_outliers_", "n_samples_seen_", "n_missing_"),
+        *("_rows", "_share", "_landmark_rows"),
+    )
     recovered_: Any
     outlier_scores_: Any
     outliers_: Any

@@ -2,14 +2,14 @@
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
-from kernmend.detect.flags import flag_large, flag_share
+from kernmend.detect.flags import flag_large
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.linalg.singular import spectral_norm
 from kernmend.linalg.threads import few_threads
@@ -26,6 +26,16 @@ class LinearRecovery(Recovery):
     """Base of the models |L|_* + E(X - L): a subclass has `_error_type` and `_auto_lam`, and calls `_fit_rows`."""
 
     _error_type: type[ErrorTerm]
+    _saved: ClassVar[tuple[str, ...]] = (
+        *Recovery._saved,
+        "lam_",
+        "components_",
+        "singular_values_",
+        "_slack",
+        "_length",
+        "_penalty",
+        "_weights",
+    )
 
     def transform(self, X: Any) -> Any:
         """Mend rows, seen or new: the nearest point, by the same error model, of the row space that `fit` found.
@@ -50,7 +60,7 @@ class LinearRecovery(Recovery):
 
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows with a large error, +1 for the others."""
-        return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
+        return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _auto_lam(self, X: Array) -> float:
         raise NotImplementedError
@@ -80,9 +90,7 @@ class LinearRecovery(Recovery):
         self._keep(result, X.dtype)
         self.rank_ = len(self.components_)
         self.outlier_scores_ = self._scores(data, result.A)
-        self.outliers_, self.threshold_ = flag_large(self.outlier_scores_, MOVED)
-        if not isinstance(self.contamination, str):
-            self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
+        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
         return term.gross(result.A)
 
     def _mend(self, X: Array) -> Array:
@@ -106,10 +114,14 @@ class LinearRecovery(Recovery):
         return mended
 
     def _scores(self, X: Array, L: Array) -> Array:
-        """Return the length of each row's gross error, as a share of a typical row's length."""
+        """Return the length of each row's gross error, as a share of a typical row's length.
+
+        What the solver leaves of a row without error, up to ten times `tol`, is 0: it differs between fitted and new
+        rows, and says nothing of either.
+        """
         term = self._error_type.of(X, self.lam_, self._slack)
         out: Array = row_lengths(term.gross(L))[:, 0] / self._length
-        return out
+        return np.where(out <= NEW_ROWS_TOL * self.tol, 0.0, out)
 
 
 def _solve_convex(term: ErrorTerm, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:

@@ -1,13 +1,13 @@
 """Low-rank representation."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto
-from kernmend.detect.flags import flag_large, flag_share
+from kernmend.detect.flags import flag_large
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._linear import typical
 from kernmend.estimators._outlier_pursuit import pursuit_lam
@@ -92,6 +92,7 @@ class LowRankRepresentation(Recovery):
     """
 
     _allow_nan = False
+    _saved: ClassVar[tuple[str, ...]] = (*Recovery._saved, "lam_", "coefficients_", "affinity_")
 
     def __init__(
         self,
@@ -121,6 +122,7 @@ class LowRankRepresentation(Recovery):
         """
         lam = check_auto("lam", self.lam)
         check_common(self)
+        self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
         data = X.astype(np.float64, copy=False)
         length = typical(row_lengths(data))
@@ -148,9 +150,7 @@ class LowRankRepresentation(Recovery):
         self.coefficients_ = (W @ P.T).astype(X.dtype, copy=False)
         self.affinity_ = _affinity(nuclear, len(X)).astype(X.dtype, copy=False)
         self.outlier_scores_ = row_lengths(data - L)[:, 0] / length
-        self.outliers_, self.threshold_ = flag_large(self.outlier_scores_, MOVED)
-        if not isinstance(self.contamination, str):
-            self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
+        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
         self._tell(X)
         return self
 

@@ -117,6 +117,7 @@ class OutlierPursuit(LinearRecovery):
         """
         lam, noise = check_auto("lam", self.lam), check_noise(self.noise)
         check_common(self)
+        self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
         self._fit_rows(X, lam, noise)
         self._tell(X)

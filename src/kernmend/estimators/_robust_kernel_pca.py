@@ -1,6 +1,6 @@
 """Robust kernel PCA of Nguyen and De la Torre: each row goes as near to the kernel subspace as its error allows."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -122,6 +122,18 @@ class RobustKernelPCA(SubspaceRecovery):
     """
 
     _share = 0.95
+    _saved: ClassVar[tuple[str, ...]] = (
+        *SubspaceRecovery._saved,
+        "error_",
+        "C_",
+        "sigma_",
+        "_L",
+        "_scale",
+        "_bounds",
+        "_subspace",
+        "_seen",
+        "_mended",
+    )
 
     def __init__(
         self,
@@ -166,6 +178,7 @@ class RobustKernelPCA(SubspaceRecovery):
         y : ignored
         """
         self._check_parameters()
+        self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
         observed = X.astype(np.float64, copy=False)
         start = fill_missing(observed) if np.isnan(observed).any() else observed

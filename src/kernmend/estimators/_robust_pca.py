@@ -1,7 +1,7 @@
 """Principal component pursuit."""
 
 import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -89,6 +89,7 @@ class RobustPCA(LinearRecovery):
     """
 
     _error_type = EntryTerm
+    _saved: ClassVar[tuple[str, ...]] = (*LinearRecovery._saved, "entry_outliers_")
 
     def __init__(
         self,
@@ -121,6 +122,7 @@ class RobustPCA(LinearRecovery):
         lam, noise = check_auto("lam", self.lam), check_noise(self.noise)
         rank = self._check_rank()
         check_common(self)
+        self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
         S = self._fit_rows(X, lam, noise, rank)
         self.entry_outliers_ = np.abs(S) > MOVED * self._length / np.sqrt(X.shape[1])

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -71,6 +71,22 @@ class RecoverySearch(Recovery):
     >>> bool(search.best_score_ >= search.cv_results_["mean_test_score"][0])
     True
     """
+
+    _saved: ClassVar[tuple[str, ...]] = (
+        *Recovery._saved,
+        *(
+            "best_estimator_",
+            "best_params_",
+            "best_score_",
+            "cv_results_",
+            "kernel_",
+            "gamma_",
+            "lam_",
+            "rho_",
+            "error_",
+        ),
+        *("suspects_", "entry_scores_", "entry_outliers_", "calibration_error_"),
+    )
 
     def __init__(
         self,

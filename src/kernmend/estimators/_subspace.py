@@ -1,7 +1,7 @@
 """What the estimators of a kernel subspace share: their parameters, scores and flags."""
 
 import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice
 from kernmend.detect.detector import ALPHA, LOG10
-from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import SURE
 from kernmend.detect.tails import TwoGroups
 from kernmend.estimators._base import Recovery
@@ -27,6 +26,7 @@ class SubspaceRecovery(Recovery):
 
     _share: float
     """Of the variance, which n_components="auto" keeps."""
+    _saved: ClassVar[tuple[str, ...]] = (*Recovery._saved, "kernel_", "gamma_", "_groups")
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the outlier score of each row: higher is more normal."""
@@ -40,7 +40,7 @@ class SubspaceRecovery(Recovery):
 
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows that are too far off, +1 for the others."""
-        return np.where(-self.score_samples(X) > self.threshold_, -1, 1)
+        return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _distances(self, X: Array) -> Array:
         """Return how far off each row is, squared, and above 0."""
@@ -55,10 +55,7 @@ class SubspaceRecovery(Recovery):
         self.outlier_scores_ = self._scores(distances)
         chance = float(np.log10(distances.size / ALPHA))
         line = float(self._groups.u(np.array([self._groups.threshold(SURE)]))[0]) / LOG10
-        self.threshold_ = max(min(line, chance), float(self._scores(np.array([least]))[0]))
-        self.outliers_ = self.outlier_scores_ > self.threshold_
-        if not isinstance(self.contamination, str):
-            self.outliers_, self.threshold_ = flag_share(self.outlier_scores_, float(self.contamination))
+        self._set_flags(max(min(line, chance), float(self._scores(np.array([least]))[0])))
 
     def _scores(self, distances: Array) -> Array:
         """Return -log10 of the chance of a good row being as far off."""

@@ -1,12 +1,15 @@
 """Objects as JSON and arrays, and back: only plain data and kernmend's own classes, so that reading runs nothing.
 
 What JSON cannot say is a dict with the key "@": `{"@": "float", "value": "inf"}`. Arrays are kept apart, by number.
-Classes are found by name in a fixed table, never imported by what a file says, and made without calling `__init__`.
+Classes are found by name in a fixed table, never imported by what a file says. What is written of an object, and what
+may be read, is said by its class (`schema`): a dataclass by its fields, from which it is made again; an estimator by
+its parameters and its `_saved`.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -33,6 +36,19 @@ OTHERS = {
     "sklearn.decomposition": ("KernelPCA",),
     "sklearn.preprocessing": ("KernelCenterer",),
 }
+SAVED = {  # of classes that have no `_saved`: what they hold besides their parameters
+    "KernelPCA": (
+        "n_features_in_",
+        "X_fit_",
+        "gamma_",
+        "eigenvalues_",
+        "eigenvectors_",
+        "dual_coef_",
+        "X_transformed_fit_",
+        "_centerer",
+    ),
+    "KernelCenterer": ("n_features_in_", "K_fit_rows_", "K_fit_all_"),
+}
 ARRAY_KINDS = "biufc"  # numbers and bools: no objects, no structures
 
 
@@ -54,6 +70,20 @@ def known_classes() -> dict[str, type]:
     for name, classes in OTHERS.items():
         found |= {key: getattr(import_module(name), key) for key in classes}
     return found
+
+
+@cache
+def schema(cls: Any) -> tuple[str, ...]:
+    """Return the names of the attributes that a file holds of an object; EncodingError if the class has no such list.
+
+    Caches are not among them: a cached property, or what `__post_init__` works out, is made again.
+    """
+    if is_dataclass(cls):
+        return tuple(field.name for field in fields(cls) if field.init)
+    names = (*getattr(cls, "_saved", ()), *SAVED.get(cls.__name__, ()))
+    if not names:
+        raise EncodingError(f"nothing says what of a {cls.__name__} a model file holds")
+    return (*cls._get_param_names(), *names, "_sklearn_output_config")  # the last is what `set_output` was told
 
 
 class Encoder:
@@ -124,16 +154,9 @@ class Encoder:
                 f"{where} is a {name} of {type(value).__module__}: a model file holds numbers, texts, arrays and "
                 "kernmend's own classes only, so that reading one never runs foreign code"
             )
-        if isinstance(value, tuple):
-            return {KIND: "named tuple", "class": name, "items": self._list(list(value), where)}
-        made_again = {key for key, kept in _members(type(value)).items() if isinstance(kept, cached_property)}
-        state = {key: self(part, f"{where}.{key}") for key, part in vars(value).items() if key not in made_again}
+        cls: Any = type(value)
+        state = {key: self(vars(value)[key], f"{where}.{key}") for key in schema(cls) if key in vars(value)}
         return {KIND: "object", "class": name, "state": state}
-
-
-def _members(cls: type) -> dict[str, Any]:
-    """Return what a class and its bases define, by name."""
-    return {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
 
 
 class Decoder:
@@ -170,15 +193,18 @@ class Decoder:
 
     def _read_object(self, value: Any) -> Any:
         cls = _class(value["class"])
+        names, state = set(schema(cls)), value["state"]
+        if state.keys() - names:
+            raise EncodingError(f"{value['class']} has no {min(state.keys() - names)!r}")
+        of_fields = is_dataclass(cls)
+        if of_fields and names - state.keys():
+            raise EncodingError(f"a {value['class']} without {min(names - state.keys())!r}")
+        parts = {name: self(part) for name, part in state.items()}
+        if of_fields:
+            return cls(**parts)
         out = cls.__new__(cls)
-        out.__dict__.update({str(key): self(part) for key, part in value["state"].items()})
+        vars(out).update(parts)
         return out
-
-    def _read_named_tuple(self, value: Any) -> Any:
-        cls = _class(value["class"])
-        if not issubclass(cls, tuple):
-            raise EncodingError(f"{value['class']} is not a tuple")
-        return cls(*self(value["items"]))
 
     _READERS: dict[str, Callable[["Decoder", Any], Any]] = {  # noqa: RUF012
         "array": lambda self, value: np.flip(self._array(value["name"]), value["backwards"]),
@@ -195,7 +221,6 @@ class Decoder:
         "dtype": lambda self, value: np.dtype(str(value["name"])),
         "sparse": _read_sparse,
         "object": _read_object,
-        "named tuple": _read_named_tuple,
     }
 
 

@@ -22,7 +22,7 @@ from kernmend import __version__
 from kernmend.io import FileError, replacing
 from kernmend.io._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
 
-FORMAT = 1
+FORMAT = 2  # of the layout: another number where what a file holds of a class changes
 MARK = b"kernmend model, sha256 "
 _DIGITS = 64
 
@@ -149,9 +149,11 @@ def _read(path: Any, file: IO[bytes]) -> Any:
             about = json.loads(_member(archive, "model.json"))
             version = about["format"]
             if version != FORMAT:
+                older = isinstance(version, int) and version < FORMAT
+                advice = "fit and save the model again, or use that" if older else "use that or a later one"
                 raise ModelError(
                     f"{path} is of format {version!r}, this kernmend ({__version__}) reads {FORMAT}: it was written by "
-                    f"kernmend {about.get('kernmend')}, use that or a later one"
+                    f"kernmend {about.get('kernmend')}, {advice}"
                 )
             model = Decoder(lambda name: _array(archive, name))(about["model"])
         _check_model(model, about["class"])
