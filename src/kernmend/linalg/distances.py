@@ -81,12 +81,7 @@ def median_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> 
 
     Where over half of the pairs coincide it is the mean of the others, and 0.0 only if all rows are equal.
     """
-    if X.shape[0] > max_rows:
-        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
-    pairs = pdist(X, "sqeuclidean")  # Not by inner products: this is exactly 0 for equal rows.
-    median = float(np.median(pairs)) if pairs.size else 0.0
-    apart = pairs[pairs > 0]
-    return median if median > 0 or apart.size == 0 else float(apart.mean())
+    return _typical(pdist(_some_rows(X, max_rows, seed), "sqeuclidean"))  # exactly 0 for equal rows
 
 
 def observed_squared_distances(X: Array, Y: Array | None = None) -> Array:
@@ -128,10 +123,18 @@ def median_observed_squared_distance(X: Array, *, max_rows: int = 500, seed: int
     Where over half of the pairs coincide it is the mean of the others, and 0.0 only if no two rows differ. The gamma of
     a kernel is given in units of its inverse.
     """
-    if X.shape[0] > max_rows:
-        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
+    X = _some_rows(X, max_rows, seed)
     pairs = observed_squared_distances(X)[np.triu_indices(X.shape[0], 1)]
-    pairs = pairs[np.isfinite(pairs)]
+    return _typical(pairs[np.isfinite(pairs)])
+
+
+def _some_rows(X: Array, most: int, seed: int) -> Array:
+    """Return at most `most` of the rows, drawn at random if there are more."""
+    return X if X.shape[0] <= most else X[np.random.default_rng(seed).choice(X.shape[0], most, replace=False)]
+
+
+def _typical(pairs: Array) -> float:
+    """Return the median of squared distances; where that is 0 the mean of those above 0, and 0 if there is none."""
     median = float(np.median(pairs)) if pairs.size else 0.0
     apart = pairs[pairs > 0]
     return median if median > 0 or apart.size == 0 else float(apart.mean())
