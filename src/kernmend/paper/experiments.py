@@ -1,4 +1,7 @@
-"""The paper's experiments, as data. `quick` ones are small: they show that all works, not what it is worth."""
+"""The paper's experiments, as data. `quick` ones are small: they show that all works, and their figures mean nothing.
+
+Labels in parentheses are those of the paper's source.
+"""
 
 from typing import Any
 
@@ -17,11 +20,13 @@ from kernmend.paper.spec import (
     method,
 )
 
-GAMMA, DEGREE = 0.003, 1.5  # of Table 1, printed in the paper
+# Gaussian gamma, for pixels in [0, 1], and polynomial degree of Table 1, as the paper prints them.
+GAMMA, DEGREE = 0.003, 1.5
 GAUSSIAN, OCCLUSION = Corruption("gaussian"), Corruption("occlusion")
 UNTOUCHED, ORACLE = method("untouched", "untouched", NONE), method("oracle", "oracle", TRUTH)
 PARTLY = f"{PAPER} (kernel), {FREE} (lam, rho)"
-PRINTED = {  # Table 1: PSNR / SNR
+# What the paper prints in Table 1: PSNR / SNR in dB, one pair for each column.
+PRINTED = {
     "OP": ("21.32 / 13.24", "19.29 / 10.17", "27.87 / 19.13", "26.25 / 19.14"),
     "KPCA": ("24.30 / 16.27", "21.28 / 14.23", "29.19 / 22.16", "27.22 / 21.15"),
     "GRPCA": ("22.34 / 14.22", "18.31 / 10.20", "26.20 / 20.21", "24.55 / 18.43"),
@@ -35,7 +40,7 @@ def get(name: str, *, quick: bool = False) -> Experiment:
     return _BUILDERS[name](quick)
 
 
-# --- figure toydata -------------------------------------------------------------------------------------------------
+# --- figure (toydata) -----------------------------------------------------------------------------------------------
 
 
 def _circle(quick: bool) -> Experiment:
@@ -53,7 +58,7 @@ def _circle(quick: bool) -> Experiment:
     )
 
 
-# --- section 4.2 ----------------------------------------------------------------------------------------------------
+# --- section 4.2, figure (recovSimi) --------------------------------------------------------------------------------
 
 LAMS = ({"lam": 1e-3}, {"lam": 1e-2}, {"lam": 1e-1}, {"lam": 1.0})
 
@@ -85,7 +90,7 @@ def _similarity(quick: bool) -> Experiment:
     return Experiment("similarity", title, "better than GRPCA with the same graph", tuple(cases), gallery=True)
 
 
-# --- Table 1 --------------------------------------------------------------------------------------------------------
+# --- Table 1 (denoise-Eval), figure (denoised) ----------------------------------------------------------------------
 
 OP_GRID = tuple({"lam": value} for value in (0.7, 0.8, 0.9, 0.95))
 KPCA_GRID = (
@@ -148,7 +153,7 @@ def _denoise(quick: bool) -> Experiment:
     return Experiment("denoise", "Table 1: denoising", "ours is best in every column", tuple(cases), gallery=True)
 
 
-# --- Table 2 --------------------------------------------------------------------------------------------------------
+# --- Table 2 (tab:time) ---------------------------------------------------------------------------------------------
 
 
 CHOSEN_ON_SEED_90 = {"error": "rows", "gamma": 0.0009482, "lam": 0.02831, "rho": 2.69e05}
@@ -175,7 +180,7 @@ def _time(quick: bool) -> Experiment:
     return Experiment("time", "Table 2: seconds of one fit", "faster than KPCA and GRPCA", (case,), serial=True)
 
 
-# --- Theorem 1, complexity ------------------------------------------------------------------------------------------
+# --- Theorem 1 (thm1), eq. (decreasing), and complexity -------------------------------------------------------------
 
 SOLVERS = {"row by row": "alternating", "all rows at once": "alternating-parallel", "reduced": "reduced"}
 KERNELS: dict[str, dict[str, Any]] = {"Gaussian": {"gamma": GAMMA}, "polynomial": {"kernel": "poly", "degree": 2}}
