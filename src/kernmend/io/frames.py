@@ -17,7 +17,7 @@ from kernmend._typing import Array
 
 @dataclass(frozen=True)
 class Table:
-    """What mending needs to know of its input. `restore` gives the mended matrix back in the shape of the input."""
+    """An input as a matrix with its names and types. `restore` turns a mended matrix into the type of the input."""
 
     X: Array
     restore: Callable[[Array], Any]
@@ -30,7 +30,7 @@ class Table:
 
 
 def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[int, ...] | None = None) -> Table:
-    """Return a pandas or polars DataFrame, or an array, as a table; `columns` are those of a DataFrame to look at."""
+    """Return a pandas or polars DataFrame, or an array, as a table; `columns` names those of a DataFrame to mend."""
     table = _as_table(X, columns)
     if image_shape is None:
         return table
@@ -52,7 +52,7 @@ def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
 
 
 def settle(A: Array, table: Any) -> Array:
-    """Return what was mended as it can be given back: integers rounded, changed values within the natural range."""
+    """Return mended values as they can be given back: integers rounded, changed values within the natural range."""
     out = A
     if table.integer is not None and table.integer.any():
         out = np.where(table.integer, np.round(A), A).astype(A.dtype, copy=False)
@@ -140,8 +140,8 @@ def _merged(part: Any, new: Array, where: NDArray[np.bool_]) -> list[Any]:
     limits = _limits(part.dtype)
     if limits is not None:
         values = _integers(new[where], limits)
-    for place, value in zip(np.flatnonzero(where), values, strict=True):
-        out[place] = value
+    for position, value in zip(np.flatnonzero(where), values, strict=True):
+        out[position] = value
     return out
 
 
@@ -155,6 +155,7 @@ def _limits(dtype: Any) -> tuple[int, int] | None:
 
 
 def _integers(values: Array, limits: tuple[int, int] | None) -> list[int]:
+    """Return values rounded to integers within the limits, by default those of 64 bits."""
     low, high = limits or (-(2**63), 2**63 - 1)
     return [min(max(round(value), low), high) for value in values.tolist()]
 
@@ -166,7 +167,7 @@ def _matrix(parts: list[Array], *, single: bool) -> Array:
 
 
 def _choose(names: list[str], number: list[bool], wanted: Sequence[str] | None) -> list[int]:
-    """Return the places of the columns to look at: all numbers, or those asked for."""
+    """Return the numbers of the columns to mend: all that hold numbers, or those asked for."""
     if wanted is None:
         return [j for j, is_number in enumerate(number) if is_number]
     for name in wanted:

@@ -10,6 +10,7 @@ import numpy as np
 from kernmend.paper.spec import Case, Experiment, Method, tasks
 from kernmend.paper.store import Record
 
+# Names of the four readings of PSNR and SNR: in the metrics, and in tables.
 READINGS = {"corrupted": "corrupted", "clean": "clean", "all": "all", "mean_per_image": "mean per image"}
 INCONSISTENT = (
     "On one data set PSNR minus SNR depends on the clean data alone, so every row of a column should show the same "
@@ -25,7 +26,7 @@ READING_NOTE = (
 
 @dataclass(frozen=True)
 class Table:
-    """Cells and what is to be said about them."""
+    """The cells of a table with a title, a header and notes below it."""
 
     title: str
     header: tuple[str, ...]
@@ -103,7 +104,7 @@ def _circle(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
     )
     digits = {"distance": 4, "moved": 4, "f1": 2}
     body = tuple(
-        (method.name, *(mean([_metric(r, name) for r in rows[method.name]], places) for name, places in digits.items()),
+        (method.name, *(mean([_metric(r, name) for r in rows[method.name]], count) for name, count in digits.items()),
          _seconds(rows[method.name]), method.rule)
         for method in case.methods
     )  # fmt: skip
@@ -306,7 +307,7 @@ STYLE = (
 
 
 def page(heading: str, found: Sequence[Table], figures: Sequence[str] = ()) -> str:
-    """Return the same as one HTML page."""
+    """Return a page of tables, then figures, as HTML."""
     e: Callable[[str], str] = html.escape
     parts = [f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{e(heading)}</title><style>{STYLE}</style>",
              f"<h1>{e(heading)}</h1>"]  # fmt: skip
