@@ -212,7 +212,7 @@ class Detector:
 def distinct(X: Array) -> tuple[Array, NDArray[np.intp]]:
     """Return the distinct rows, and the number among them of each row.
 
-    Copies of a wrong row would make it look like one of many good ones. Where fewer than `FEWEST` rows differ, all rows
+    Copies of a wrong row would predict each other and hide it. Where fewer than `FEWEST` rows differ, all rows
     are returned.
     """
     rows, where = np.unique(X, axis=0, return_inverse=True)

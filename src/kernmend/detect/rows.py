@@ -343,6 +343,7 @@ def choose_scoring(
     L, least, uninformative = Y[sample], least_spread(Y), choice.power < INFORMATIVE
 
     def scoring(neighbours: Neighbours | None, scores: Array, injected: Array) -> Scoring:
+        """Return the scoring with its groups fitted; one group where the second is good rows of a wider spread."""
         needed = evidence + (float(np.log(len(Y))) if neighbours else 0.0)
         groups = TwoGroups.of(scores, injected, least=least, evidence=needed, only_one=uninformative)
         if _is_group(L, scores[sample] > groups.threshold(SURE)):

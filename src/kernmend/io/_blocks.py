@@ -100,6 +100,7 @@ class ZarrBlocks(Blocks):
         return []
 
     def _raw(self, k: int) -> Any:
+        """Return the numbers of block k in the type of the file."""
         start = sum(self.sizes[:k])
         with damaged(self.ask.path, "zarr folder"):
             return np.asarray(zarr_array(str(self.ask.path), self.name, "r")[start : start + self.sizes[k]])
@@ -157,12 +158,14 @@ class ParquetBlocks(Blocks):
         temporary.replace(target)
 
     def _table(self, k: int) -> Any:
+        """Return the row group of block k as a table of pyarrow."""
         number, group = self.groups[k]
         path = self.ask.path / self.files[number]
         with damaged(path, "Parquet file"), need("pyarrow.parquet", "parquet").ParquetFile(path) as file:
             return file.read_row_group(group, use_threads=False)
 
     def _layout(self, number: int) -> dict[str, Any]:
+        """Return how the file of that number is packed."""
         with need("pyarrow.parquet", "parquet").ParquetFile(self.ask.path / self.files[number]) as file:
             return _parquet.layout_of(file.metadata)
 
@@ -198,6 +201,7 @@ def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
 
 
 def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
+    """Return the blocks of an array of a zarr folder, each of whole chunks, and its data set with a sample."""
     with Worker() as worker:
         listed = worker.ask(ask.path, "zarr list")
     entries = {name: Entry(tuple(shape), np.dtype(kind)) for name, (shape, kind, _, _) in listed.items()}
@@ -223,6 +227,7 @@ def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
 
 
 def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
+    """Return the row groups of Parquet as blocks, and its data set with a sample."""
     parquet, endings = need("pyarrow.parquet", "parquet"), _parquet.Parquet.endings
     no_member(ask)
     names = files_below(ask.path) if ask.path.is_dir() else [""]
@@ -267,6 +272,7 @@ def _with_sample(data: Dataset, blocks: Blocks) -> Dataset:
 
 
 def _not_here(*_: object) -> NoReturn:
+    """Raise FileError: the data set of a sample cannot be written."""
     raise FileError("a sample of the rows is not written")
 
 

@@ -78,6 +78,7 @@ class Worker:
         return np.frombuffer(raw, head["dtype"]).reshape(head["shape"]) if "shape" in head else head["value"]
 
     def _exchange(self, message: bytes) -> tuple[dict[str, Any], bytes]:
+        """Send a request; return the head of the answer and the bytes of its array."""
         there, back = self.process.stdin, self.process.stdout
         if there is None or back is None:
             raise OSError("no pipes")
@@ -97,7 +98,7 @@ class Container(Format):
     transposed: ClassVar[bool] = False
 
     def read(self, ask: Request) -> Dataset:
-        """Read the only matrix, or the named array."""
+        """Return the data set of the only matrix, or of the named array."""
         packed = _size(ask.path)
         turn = -1 if self.transposed else 1
         with Worker() as worker:

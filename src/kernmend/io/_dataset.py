@@ -116,7 +116,7 @@ class Dataset:
         object.__setattr__(self, "stamp", stamp(self.source))
 
     def write(self, path: str | Path, A: ArrayLike, *, force: bool = False) -> Path:
-        """Write the file again at `path` with the values of A (n, d), in the same format and layout.
+        """Write the file again at `path` with the values of A (n, d), in its format and layout; return the path.
 
         Cells that are as in X stay as they are in the file. Mended ones are rounded where `integer`, kept within
         `bounds`, and NaN is written as missing. The file appears complete or not at all; one that exists is replaced

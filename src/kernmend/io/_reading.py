@@ -47,7 +47,7 @@ def read(
     image_shape: Sequence[int] | None = None,
     missing: Sequence[str | float] = (),
 ) -> Dataset:
-    """Read the numbers of a file or folder: csv, tsv, parquet, npy, npz, mat, HDF5, zarr, or images.
+    """Return the numbers of a file or folder: csv, tsv, parquet, npy, npz, mat, HDF5, zarr, or images.
 
     Parameters
     ----------

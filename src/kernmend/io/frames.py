@@ -41,6 +41,7 @@ def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[in
 
 
 def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
+    """Return a DataFrame or an array as a table, without the shape of images."""
     module = type(X).__module__.partition(".")[0]
     if module == "pandas" and hasattr(X, "iloc") and X.ndim == 2:
         return _of_pandas(X, columns)
@@ -68,6 +69,7 @@ def changed(A: Array, X: Array) -> NDArray[np.bool_]:
 
 
 def _of_array(X: Any) -> Table:
+    """Return an array as a table; one that is no matrix of numbers as it is, for the estimator to refuse."""
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbO":
         return Table(X, lambda A: A)  # the estimator says what is wrong with it
     if X.dtype.kind in "bO":
@@ -88,6 +90,7 @@ def _of_array(X: Any) -> Table:
 
 
 def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
+    """Return the columns of numbers of a pandas DataFrame as a table."""
     import pandas as pd
 
     names = [str(name) for name in X.columns]
@@ -113,6 +116,7 @@ def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
 
 
 def _of_polars(X: Any, columns: Sequence[str] | None) -> Table:
+    """Return the columns of numbers of a polars DataFrame as a table."""
     import polars as pl
 
     names = list(X.columns)
@@ -161,6 +165,7 @@ def _integers(values: Array, limits: tuple[int, int] | None) -> list[int]:
 
 
 def _matrix(parts: list[Array], *, single: bool) -> Array:
+    """Return columns as a matrix, float32 if `single`; ValueError if there are none."""
     if not parts:
         raise ValueError("there is no column of numbers to mend")
     return np.column_stack(parts).astype(np.float32 if single else np.float64, copy=False)
@@ -179,8 +184,10 @@ def _choose(names: list[str], number: list[bool], wanted: Sequence[str] | None) 
 
 
 def _names(names: list[str], chosen: list[int]) -> tuple[str, ...]:
+    """Return the names of the chosen columns."""
     return tuple(names[j] for j in chosen)
 
 
 def _others(names: list[str], chosen: list[int]) -> tuple[str, ...]:
+    """Return the names of the columns that are not chosen."""
     return tuple(name for j, name in enumerate(names) if j not in set(chosen))

@@ -237,9 +237,11 @@ class Polynomial(DotProductKernel):
 
     @property
     def _fractional(self) -> bool:
+        """Whether the degree is not a whole number."""
         return float(self.degree) != round(self.degree)
 
     def _power(self, u: Array, exponent: float) -> Array:
+        """Return (u + coef0)^exponent, with a negative base as 0 for a fractional degree; overwrites `u`."""
         u += self.coef0
         if self._fractional:
             np.maximum(u, 0.0, out=u)

@@ -109,6 +109,7 @@ class NuclearTerm(Term):
         return self.svd.proved(V, t, (self.U, self.singular_values + t, self.Vt), tol)
 
     def _keep(self, U: Array, s: Array, Vt: Array) -> Array:
+        """Return U diag(s) Vt, and keep its parts for `value` and `proved`."""
         self.U, self.singular_values, self.Vt, self.rank = U, s, Vt, int(s.size)
         out: Array = (U * s) @ Vt
         return out

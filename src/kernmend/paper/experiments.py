@@ -44,6 +44,7 @@ def get(name: str, *, quick: bool = False) -> Experiment:
 
 
 def _circle(quick: bool) -> Experiment:
+    """Return the experiment on points of a circle."""
     methods = (
         UNTOUCHED,
         method("OP", "OutlierPursuit", FREE),
@@ -64,6 +65,7 @@ LAMS = ({"lam": 1e-3}, {"lam": 1e-2}, {"lam": 1e-1}, {"lam": 1.0})
 
 
 def _similarity(quick: bool) -> Experiment:
+    """Return the recovery from a given graph or similarity, eq. (sub1) with B'B fixed."""
     kernels = {
         "2s, Gaussian kernel": ((2,), {"kernel": "rbf", "gamma": 0.007}),
         "3s, polynomial kernel": ((3,), {"kernel": "poly", "degree": 2}),
@@ -139,6 +141,7 @@ def denoising_methods(column: int, quick: bool, budget: float, tuned: bool) -> t
 
 
 def _denoise(quick: bool) -> Experiment:
+    """Return the denoising of rotated images."""
     mnist = Data("mnist", 60 if quick else 400)
     coil = Data("coil", objects=2, rotations=1, views=24) if quick else Data("coil")
     cases = []
@@ -160,6 +163,7 @@ CHOSEN_ON_SEED_90 = {"error": "rows", "gamma": 0.0009482, "lam": 0.02831, "rho":
 
 
 def _time(quick: bool) -> Experiment:
+    """Return the comparison of the seconds of one fit."""
     few = {"max_iter": 5} if quick else {}
     kernel = {"repair": "all", "gamma": GAMMA}
     sweeps = {"max_iter": 2 if quick else 30}
@@ -187,6 +191,7 @@ KERNELS: dict[str, dict[str, Any]] = {"Gaussian": {"gamma": GAMMA}, "polynomial"
 
 
 def _convergence(quick: bool) -> Experiment:
+    """Return the experiment that shows F over the iterations of each solver."""
     data = Data("mnist", 30 if quick else 200)
     many = 10 if quick else 150
     iterations = {"alternating": 3 if quick else 40, "alternating-parallel": many, "reduced": many}
@@ -203,6 +208,7 @@ def _convergence(quick: bool) -> Experiment:
 
 
 def _complexity(quick: bool) -> Experiment:
+    """Return the experiment that times an iteration at several numbers of rows."""
     sizes = (20, 40) if quick else (100, 200, 400, 800)
     cases = []
     for n in sizes:
@@ -220,6 +226,7 @@ def _complexity(quick: bool) -> Experiment:
 
 
 def _released(quick: bool) -> Experiment:
+    """Return the experiment with the settings of the authors' program."""
     ours = {"repair": "all", "gamma": 1.0, "lam": 2.0, "rho": 26.0}
     methods = (
         UNTOUCHED,

@@ -91,7 +91,7 @@ def _work(
 
 
 def _one(key: str, method: Method, task: Task, data: Path | None) -> tuple[Record, dict[str, Array] | None]:
-    """Run the task with its parameters found; the result bears the key of the task as it was described."""
+    """Return the result of a task with its parameters found, under the key of the task as it was described."""
     record, arrays = execute(task, data)
     return record | {"key": key, "method": method.name, "rule": method.rule}, arrays
 

@@ -146,10 +146,12 @@ class _RowTerm:
         return k, residual, value
 
     def value(self, a: Array) -> float:
+        """Return the value with row i at `a`."""
         value = self._residual(a)[2]
         return value if self.error is None else value + self.objective.lam * self.error.evaluate(a)[0]
 
     def value_and_gradient(self, a: Array) -> tuple[float, Array]:
+        """Return the value with row i at `a`, and the gradient in it."""
         k, residual, value = self._residual(a)
         residual *= 2.0 * self.rho
         gradient = self.objective.kernel.pullback(a, self.A, k, residual)
@@ -168,12 +170,14 @@ class _AllRowsTerm:
         self.error = objective.error if with_error else None
 
     def value(self, a: Array) -> float:
+        """Return the value at the rows `a`."""
         residual = self.objective.kernel.gram(a)
         residual -= self.target.M
         value = 0.5 * self.target.rho * float(np.vdot(residual, residual))
         return value if self.error is None else value + self.objective.lam * self.error.evaluate(a)[0]
 
     def value_and_gradient(self, a: Array) -> tuple[float, Array]:
+        """Return the value at the rows `a` and the gradient."""
         K = self.objective.kernel.gram(a)
         term = self.target.evaluate(K, self.objective.eigen)
         gradient = self.objective.kernel.gradient(a, K, term.gradient)
@@ -302,6 +306,16 @@ def solve_alternating(objective: Objective, A: Array, **options: Unpack[Options]
 def solve_parallel(objective: Objective, A: Array, **options: Unpack[Options]) -> SolverResult:
     """Minimise F with all rows updated at once: one iteration is a few A-steps, then the exact B-step.
 
-    Parameters and result are those of `solve_alternating`.
+    Parameters
+    ----------
+    objective, A
+        What is minimised, and from where; `A` is left as it is.
+    options
+        Those of `solve_alternating`, with the same meaning and defaults.
+
+    Returns
+    -------
+    SolverResult
+        `A` at the end and one record per iteration; F never rises.
     """
     return _alternate(objective, A, _step_all, **options)
