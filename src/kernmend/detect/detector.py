@@ -8,10 +8,14 @@ What happens in `Detector.fit`, from the data to the flags:
    replaced by their expectations, so that one wrong entry does not make its whole row unusual.
 3. `rows.py` judges every row against the span of the other rows in a kernel space.
 4. Every judgement is a chance, u = -log P(a good row or entry deviates as far), estimated by `tails.py`. Chances can be
-   compared, so the score of a row is the larger of the u of the row and of its most extreme wrong entry.
-5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`.
+   compared, so the u of a row is the larger one of two: that of the row as a whole, and that of its most extreme wrong
+   entry, less log d since it is the largest of d. The score of the row is u in logarithms to the base 10.
+5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`. The
+   threshold is at most log10(3 n / alpha): n good rows in 3 tests exceed that `alpha` times on average. In data with
+   many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where the scores show a
+   group of wrong rows (`rows.py`).
 
-The detector that `fit` returns keeps the good rows as its reference and judges new rows in the same units.
+The detector that `fit` returns keeps the good rows as its reference and judges new rows by the same threshold.
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +43,7 @@ LOG10 = float(np.log(10.0))
 
 @dataclass(frozen=True)
 class Found:
-    """What was found in some rows, one row or entry of each array for each of theirs.
+    """What was found in some rows; every array has one element for each row, or each entry, of the data.
 
     `scores` and `entry_scores` are -log10 of the chance of a good row, or entry, deviating as far. `rows` are the flags
     of wrong rows, `suspects` those of unusual rows that are not flagged, `entries` those of wrong entries in flagged

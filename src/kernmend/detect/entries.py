@@ -4,7 +4,8 @@ Entries come in robust units: column medians subtracted, divided by robust stand
 deviations, from the median of its column (marginal) and from its expectation given the rest of its row (conditional),
 each with the chance u of a good entry deviating as far (`tails.py`). The larger u counts, and an entry is wrong where
 it exceeds the threshold. A wrong entry spoils the expectations of the others of its row; so the most extreme one is
-removed and the row judged again, up to `ROUNDS` times.
+removed and the row judged again, up to `ROUNDS` times. The docstring of the package says what the constants were chosen
+on.
 """
 
 from dataclasses import dataclass, replace

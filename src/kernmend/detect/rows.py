@@ -17,12 +17,11 @@ From scores to chances. `TwoGroups` fits the scores by a mixture of good and wro
 each row, and a threshold: the u above which a row is wrong with probability `SURE`, at most `cap`. This is the plain
 scoring. If it flags nothing, a second one is tried (`choose_scoring`): the score of each row minus what the scores of
 its nearest rows let expect (`around.py`). It is used where it finds wrong rows or finds injected rows better, and it
-only adds flags: all other rows keep their plain u.
+only adds flags: all other rows keep their plain u, up to the threshold.
 
 The reference. The rows that are not flagged, `LANDMARKS` at most, are kept, and new rows are scored against them.
 
-Constants that were chosen by measurement were chosen on the sets that `benchmarks/real_cases.py` lists in `CHOOSE`, by
-`python -m benchmarks real` and `python -m benchmarks clean`; a group of sets in quotation marks is one of these.
+The docstring of the package says what the constants were chosen on.
 """
 
 from dataclasses import dataclass, replace

@@ -7,8 +7,7 @@ logarithms, u = -log P(a good value deviates as far), so that a large u means a 
 quantiles. `TwoGroups` is the model of the scores of rows: a mixture of good and of wrong rows, fitted by maximum
 likelihood; the group of wrong rows is dropped where the likelihood does not need it.
 
-Constants that were chosen by measurement were chosen on the sets that `benchmarks/real_cases.py` lists in `CHOOSE`, by
-`python -m benchmarks real` and `python -m benchmarks clean`; a group of sets in quotation marks is one of these.
+The docstring of the package says what the constants were chosen on.
 """
 
 from collections.abc import Callable, Sequence
