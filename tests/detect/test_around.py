@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kernmend
-from kernmend.detect.around import NEAREST, Around, nearest_rows, robust_slope
+from kernmend.detect.around import NEAREST, Neighbours, nearest_rows, robust_slope
 from kernmend.detect.detector import Detector
-from kernmend.detect.rows import RowDetector, _joined
+from kernmend.detect.rows import RowDetector, _combined
 
 seeds = st.integers(0, 10_000)
 
@@ -28,13 +28,13 @@ def two_kinds(seed, n=200, d=30, wrong=10):
 
 
 @given(seed=seeds)
-def test_the_nearest_rows_are_those_of_a_full_sort_without_the_own_place(seed):
+def test_the_nearest_rows_are_those_of_a_full_sort_without_the_one_left_out(seed):
     rng = np.random.default_rng(seed)
     distances = rng.uniform(size=(20, 30))
-    place = rng.integers(0, 30, 20)
+    left_out = rng.integers(0, 30, 20)
     without = distances.copy()
-    without[np.arange(20), place] = np.inf
-    found = nearest_rows(distances.copy(), place)
+    without[np.arange(20), left_out] = np.inf
+    found = nearest_rows(distances.copy(), left_out)
     np.testing.assert_array_equal(np.sort(found, axis=1), np.sort(np.argsort(without, axis=1)[:, :NEAREST], axis=1))
 
 
@@ -53,11 +53,13 @@ def test_the_slope_is_that_of_most_rows(seed, slope):
 def test_what_is_expected_moves_with_the_scores_and_not_with_their_level(seed):
     rng = np.random.default_rng(seed)
     L, scores, Y = rng.standard_normal((40, 3)), rng.standard_normal(40), rng.standard_normal((5, 3))
-    around = Around(L, scores, float(np.median(scores)), 0.7)
-    np.testing.assert_allclose(around.against(L, scores + 3.0).expected(Y), around.expected(Y), atol=1e-12)
-    np.testing.assert_allclose(around.against(L, 2.0 * scores).expected(Y), 2.0 * around.expected(Y), atol=1e-12)
-    assert not Around(L, scores, 0.0, 0.0).expected(Y).any()
-    assert not Around(L[:NEAREST], scores[:NEAREST], 0.0, 1.0).expected(Y).any()
+    neighbours = Neighbours(L, scores, float(np.median(scores)), 0.7)
+    np.testing.assert_allclose(neighbours.against(L, scores + 3.0).expected(Y), neighbours.expected(Y), atol=1e-12)
+    np.testing.assert_allclose(
+        neighbours.against(L, 2.0 * scores).expected(Y), 2.0 * neighbours.expected(Y), atol=1e-12
+    )
+    assert not Neighbours(L, scores, 0.0, 0.0).expected(Y).any()
+    assert not Neighbours(L[:NEAREST], scores[:NEAREST], 0.0, 1.0).expected(Y).any()
 
 
 def test_neighbours_that_are_alike_tell_what_scores_to_expect():
@@ -65,11 +67,11 @@ def test_neighbours_that_are_alike_tell_what_scores_to_expect():
     L = rng.standard_normal((200, 2))
     L[100:] += 50.0
     scores = np.repeat([0.0, 5.0], 100) + 0.1 * rng.standard_normal(200)
-    around = Around.of(L, scores)
-    assert around.slope > 0.9
-    left = scores - around.expected(L, np.arange(200))
+    neighbours = Neighbours.of(L, scores)
+    assert neighbours.slope > 0.9
+    left = scores - neighbours.expected(L, np.arange(200))
     assert left.std() < 0.2
-    apart = Around.of(L, rng.permutation(scores))
+    apart = Neighbours.of(L, rng.permutation(scores))
     assert apart.slope < 0.5
 
 
@@ -77,10 +79,10 @@ def test_neighbours_that_are_alike_tell_what_scores_to_expect():
 def test_an_error_smaller_than_the_noise_of_other_rows_is_found(seed):
     X, bad = two_kinds(seed)
     detector, u = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))
-    assert detector.around is not None
-    assert ((u > detector.line) & bad).sum() >= 8
-    assert ((u > detector.line) & ~bad).sum() <= 2
-    assert (detector.u(X[bad]) > detector.line).sum() >= 8
+    assert detector.neighbours is not None
+    assert ((u > detector.threshold) & bad).sum() >= 8
+    assert ((u > detector.threshold) & ~bad).sum() <= 2
+    assert (detector.u(X[bad]) > detector.threshold).sum() >= 8
 
 
 def test_clean_rows_of_two_kinds_stay_and_their_model_sees_new_wrong_rows():
@@ -94,23 +96,23 @@ def test_clean_rows_of_two_kinds_stay_and_their_model_sees_new_wrong_rows():
 def test_a_model_with_neighbours_is_saved(tmp_path):
     X, _ = two_kinds(1)
     est = kernmend.KernelRecovery(scale=None).fit(X)
-    assert est._rows.detector.rows.around is not None
+    assert est._rows.detector.rows.neighbours is not None
     est.save(tmp_path / "model.km")
     np.testing.assert_array_equal(kernmend.load(tmp_path / "model.km").score_samples(X), est.score_samples(X))
 
 
 @given(seed=seeds)
-def test_neighbours_promote_rows_beyond_the_line_and_no_others(seed):
+def test_neighbours_promote_rows_beyond_the_threshold_and_no_others(seed):
     rng = np.random.default_rng(seed)
-    plain, near = rng.exponential(3.0, (2, 50))
-    joined = _joined(plain, near, 4.0, 9.0)
-    np.testing.assert_array_equal(joined > 4.0, (near > 4.0) | (plain > 9.0))
-    others = (near <= 4.0) & (plain <= 9.0)
-    np.testing.assert_array_equal(joined[others], np.minimum(plain, 4.0)[others])
+    plain, relative = rng.exponential(3.0, (2, 50))
+    combined = _combined(plain, relative, 4.0, 9.0)
+    np.testing.assert_array_equal(combined > 4.0, (relative > 4.0) | (plain > 9.0))
+    others = (relative <= 4.0) & (plain <= 9.0)
+    np.testing.assert_array_equal(combined[others], np.minimum(plain, 4.0)[others])
 
 
 def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():
     X, bad = two_kinds(0)
     detector = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))[0]
     again = detector.against(detector.span.L)
-    np.testing.assert_array_equal(detector.u(X[bad]) > detector.line, again.u(X[bad]) > again.line)
+    np.testing.assert_array_equal(detector.u(X[bad]) > detector.threshold, again.u(X[bad]) > again.threshold)

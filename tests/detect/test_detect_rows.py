@@ -1,4 +1,4 @@
-"""Wrong rows: scores against brute force, the choice among them, lines, landmarks."""
+"""Wrong rows: scores against brute force, the choice among them, thresholds, landmarks."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from kernmend.detect.rows import (
     LANDMARKS,
     MANY_COLUMNS,
-    MOST,
+    RANK_CAP,
+    KernelSpan,
     RowDetector,
-    Span,
     _is_group,
     choose_score,
     error_units,
@@ -47,7 +47,7 @@ def brute(kernel, L, x, eps, centre):
 @given(seed=seeds, eps=ridges, n=st.integers(2, 15))
 def test_own_is_each_row_against_the_others(seed, eps, n):
     L, kernel = rows(seed, n), RBF(0.3)
-    r, errors = Span.of(L, kernel).own(eps)
+    r, errors = KernelSpan.of(L, kernel).leave_one_out(eps)
     expected = [brute(kernel, np.delete(L, i, axis=0), L[i], eps, L.mean(axis=0)) for i in range(n)]
     np.testing.assert_allclose(r, [each[0] for each in expected], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(errors, [each[1] for each in expected], rtol=1e-6, atol=1e-9)
@@ -56,29 +56,33 @@ def test_own_is_each_row_against_the_others(seed, eps, n):
 @given(seed=seeds, eps=ridges)
 def test_new_rows_against_all(seed, eps):
     L, new, kernel = rows(seed), rows(seed + 1, 5), RBF(0.3)
-    span = Span.of(L, kernel)
-    r, errors = span.new(new, span.project(new), eps)
+    span = KernelSpan.of(L, kernel)
+    r, errors = span.new_rows(new, span.project(new), eps)
     expected = [brute(kernel, L, x, eps, L.mean(axis=0)) for x in new]
     np.testing.assert_allclose(r, [each[0] for each in expected], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(errors, [each[1] for each in expected], rtol=1e-6, atol=1e-9)
 
 
 @given(seed=seeds, eps=ridges)
-def test_new_rows_in_the_place_of_others(seed, eps):
+def test_new_rows_with_a_row_left_out(seed, eps):
     L, new, kernel = rows(seed), rows(seed + 1, 5), RBF(0.3)
-    place = np.random.default_rng(seed).integers(0, len(L), 5)
-    span = Span.of(L, kernel)
-    r, errors = span.new(new, span.project(new), eps, place)
-    expected = [brute(kernel, np.delete(L, i, axis=0), x, eps, L.mean(axis=0)) for i, x in zip(place, new, strict=True)]
+    left_out = np.random.default_rng(seed).integers(0, len(L), 5)
+    span = KernelSpan.of(L, kernel)
+    r, errors = span.new_rows(new, span.project(new), eps, left_out)
+    expected = [
+        brute(kernel, np.delete(L, i, axis=0), x, eps, L.mean(axis=0)) for i, x in zip(left_out, new, strict=True)
+    ]
     np.testing.assert_allclose(r, [each[0] for each in expected], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(errors, [each[1] for each in expected], rtol=1e-6, atol=1e-9)
 
 
 @given(seed=seeds, eps=ridges)
-def test_a_row_in_its_own_place_is_a_row_against_the_others(seed, eps):
+def test_a_row_with_itself_left_out_is_leave_one_out(seed, eps):
     L = rows(seed)
-    span = Span.of(L, RBF(0.3))
-    for got, expected in zip(span.new(L, span.project(L), eps, np.arange(len(L))), span.own(eps), strict=True):
+    span = KernelSpan.of(L, RBF(0.3))
+    for got, expected in zip(
+        span.new_rows(L, span.project(L), eps, np.arange(len(L))), span.leave_one_out(eps), strict=True
+    ):
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-9)
 
 
@@ -109,7 +113,7 @@ def test_scores_of_rows_without_any_error_are_finite(kind):
     assert np.isfinite(log_score(kind, np.zeros(5), np.zeros((5, 3)), units)).all()
 
 
-def test_units_are_of_the_usual_error_and_scale_with_it():
+def test_units_are_of_the_median_error_and_scale_with_it():
     errors = np.random.default_rng(0).standard_normal((4001, 3)) * [0.1, 1.0, 1.0]
     units = error_units(errors)
     together = 0.6745**2 * np.mean([0.01, 1.0, 1.0])
@@ -126,11 +130,11 @@ def test_units_are_of_the_usual_error_and_scale_with_it():
 @given(seed=seeds, d=st.integers(1, 6))
 def test_injected_rows_are_mixed_from_the_entries_of_their_columns(seed, d):
     L = rows(seed, 12, d)
-    mixed, place = inject(L, 50)
+    mixed, source = inject(L, 50)
     assert mixed.shape == (50, d)
     for j in range(d):
         assert np.isin(mixed[:, j], L[:, j]).all()
-    kept = mixed == L[place]
+    kept = mixed == L[source]
     assert np.mean(kept.all(axis=1)) < 0.3  # only where what was taken is what was there
     if d > 1:
         assert kept.any()
@@ -140,7 +144,7 @@ def test_injected_rows_are_mixed_from_the_entries_of_their_columns(seed, d):
 def test_few_columns_are_judged_by_the_span():
     choice = choose_score(circle(0))
     assert choice.kind == "span"
-    assert choice.ranks.max() <= MOST
+    assert choice.ranks.max() <= RANK_CAP
     assert choice.ranks.mean() > 0.65  # a circle: what is mixed is off it, mostly
 
 
@@ -168,11 +172,11 @@ def test_rows_off_a_surface_are_found_and_are_no_part_of_the_reference(seed):
     Y = np.concatenate([Y, 0.5 * rows(seed + 1, 10, Y.shape[1])])
     detector, u = RowDetector.fit(Y, float(np.log(3 * len(Y) / 0.05)), nobody(Y))
     assert np.isfinite(u).all()
-    assert detector.suspect_line <= detector.line
-    assert (u[200:] > detector.line).all()
-    assert (u[:200] > detector.line).sum() <= 2
-    assert len(detector.span.L) == np.sum(u <= detector.line)
-    assert (detector.u(Y[200:]) > detector.line).all()
+    assert detector.suspect_threshold <= detector.threshold
+    assert (u[200:] > detector.threshold).all()
+    assert (u[:200] > detector.threshold).sum() <= 2
+    assert len(detector.span.L) == np.sum(u <= detector.threshold)
+    assert (detector.u(Y[200:]) > detector.threshold).all()
 
 
 def test_rows_known_to_be_good_stay_in_the_reference():
@@ -180,16 +184,16 @@ def test_rows_known_to_be_good_stay_in_the_reference():
     cap = float(np.log(3 * len(Y) / 0.05))
     good = np.arange(len(Y)) == 200
     without, u = RowDetector.fit(Y, cap, nobody(Y))
-    assert u[200] > without.line
+    assert u[200] > without.threshold
     assert not np.equal(without.span.L, Y[200]).all(axis=1).any()
     kept, _ = RowDetector.fit(Y, cap, good)
     assert np.equal(kept.span.L, Y[200]).all(axis=1).any()
 
 
-def test_the_cap_is_the_largest_line():
+def test_the_cap_is_the_largest_threshold():
     Y = circle(1)
     for cap in (0.5, 3.0, 9.0):
-        assert RowDetector.fit(Y, cap, nobody(Y))[0].line <= cap
+        assert RowDetector.fit(Y, cap, nobody(Y))[0].threshold <= cap
 
 
 def test_a_group_of_a_wider_spread_is_not_errors():

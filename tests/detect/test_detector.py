@@ -1,4 +1,4 @@
-"""Wrong rows and entries together: invariances, known rows, planted errors, clean data, odd inputs."""
+"""Wrong rows and entries together: invariances, known rows, injected errors, clean data, odd inputs."""
 
 from functools import cache
 
@@ -183,7 +183,7 @@ def test_rows_known_to_be_good_are_never_flagged():
 
 def test_rows_known_to_be_wrong_are_always_flagged_and_teach_nothing():
     X = surface(0, wrong=12)
-    known = mask(200, [0, 1, 2, 199])  # three of them look good
+    known = mask(200, [0, 1, 2, 199])  # three of them are good
     detector, found = Detector.fit(X, wrong=known)
     assert found.rows[known].all()
     check_consistent(detector, found)
@@ -281,7 +281,7 @@ def test_where_columns_are_many_an_entry_alone_makes_no_row_wrong():
     X = table(0, n=40, d=30)
     X[0, 0] += 10.0 * X[:, 0].std()
     detector, found = Detector.fit(X)
-    assert not detector.alone
+    assert not detector.entries_decide
     np.testing.assert_array_equal(found.rows, found.scores > detector.threshold)
     assert not (found.entries.any(axis=1) & ~found.rows).any()
 

@@ -1,4 +1,4 @@
-"""Wrong entries: expectations against ridge regressions solved one by one, planted entries found, others left alone."""
+"""Wrong entries: expectations against ridge regressions solved one by one, injected ones found, others left alone."""
 
 import numpy as np
 import pytest
@@ -99,12 +99,12 @@ def test_constant_columns_and_columns_without_entries_expect_their_middle():
 # --- the detector -----------------------------------------------------------------------------------------------------
 
 
-def line(n, d):
+def threshold(n, d):
     return float(np.log(3 * n * d / 0.05))
 
 
 def fitted(Z):
-    return EntryDetector.fit(Z, np.zeros(Z.shape[1], dtype=bool), line(*Z.shape))
+    return EntryDetector.fit(Z, np.zeros(Z.shape[1], dtype=bool), threshold(*Z.shape))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -115,11 +115,11 @@ def test_an_entry_wrong_only_given_its_row_is_found_and_mended(seed):
     Z[at] -= 15.0 * noise[:10] * np.sign(Z[at])  # towards the middle: far given the row, not in the column
     detector = fitted(Z)
     u, wrong, filled = detector.find(Z, np.arange(300))
-    assert (detector.marginal.u(Z)[at] < detector.line).all()
+    assert (detector.marginal.u(Z)[at] < detector.threshold).all()
     assert wrong[at].all()
     np.testing.assert_array_equal(u[:10].argmax(axis=1), np.arange(10))
     assert not wrong[10:].any()
-    assert (u[at] > detector.line).all()
+    assert (u[at] > detector.threshold).all()
     np.testing.assert_array_equal(filled[~wrong], Z[~wrong])
     assert (np.abs(filled[at] - clean[at]) < 5.0 * noise[:10]).all()
 
@@ -157,6 +157,6 @@ def test_columns_of_equal_entries_have_no_conditional_tail():
     Z[:, 4] = 0.0
     Z[:3, 4] = 1.0
     equal = np.arange(5) == 4
-    u, wrong, _ = EntryDetector.fit(Z, equal, line(200, 5)).find(Z, np.arange(200))
+    u, wrong, _ = EntryDetector.fit(Z, equal, threshold(200, 5)).find(Z, np.arange(200))
     assert not wrong[:, 4].any()
     np.testing.assert_array_equal(u[3:, 4], 0.0)

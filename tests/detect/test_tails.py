@@ -1,4 +1,4 @@
-"""Tails of good values: against integrals and scipy.stats, calibrated on fresh values; mixtures that were planted."""
+"""Tails of good values: against integrals and scipy.stats, calibrated on fresh values; mixtures that were injected."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -82,15 +82,19 @@ def test_u_goes_over_to_the_normal_one():
 
 
 @given(
-    q=st.floats(0.05, 2.0), place=st.floats(-3.0, 3.0), log_scale=st.floats(-3.0, 3.0), mirror=st.booleans(), seed=seeds
+    q=st.floats(0.05, 2.0),
+    location=st.floats(-3.0, 3.0),
+    log_scale=st.floats(-3.0, 3.0),
+    mirror=st.booleans(),
+    seed=seeds,
 )
-def test_it_is_the_logarithm_of_a_gamma_variable(q, place, log_scale, mirror, seed):
+def test_it_is_the_logarithm_of_a_gamma_variable(q, location, log_scale, mirror, seed):
     scale, sign = np.exp(log_scale), -1.0 if mirror else 1.0
-    x = place + scale * np.random.default_rng(seed).uniform(-4.0, 4.0, 20)
+    x = location + scale * np.random.default_rng(seed).uniform(-4.0, 4.0, 20)
     k = q**-2
-    y = sign * (x - place) * q / scale + np.log(k)
+    y = sign * (x - location) * q / scale + np.log(k)
     known = stats.loggamma(k)
-    distribution = LogGamma(place, log_scale, sign * q)
+    distribution = LogGamma(location, log_scale, sign * q)
     tail = known.cdf(y) if mirror else known.sf(y)
     seen = tail > 1e-200
     np.testing.assert_allclose(distribution.u(x)[seen], -np.log(tail[seen]), rtol=1e-6, atol=1e-9)
@@ -186,13 +190,13 @@ def test_columns_that_tell_next_to_nothing(column):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_tenth_of_a_column_at_minus_999_is_beyond_the_line(seed):
+def test_a_tenth_of_a_column_at_minus_999_is_beyond_the_threshold(seed):
     X = np.random.default_rng(seed).standard_normal((300, 4))
     X[:30, 1] = -999.0
     u = EntryTail.of(list(in_robust_units(X).T)).u(in_robust_units(X))
-    line = np.log(3 * 300 / 0.05) + np.log(4)
-    assert (u[:30, 1] > line).all()
-    assert np.sum(u > line) == 30
+    threshold = np.log(3 * 300 / 0.05) + np.log(4)
+    assert (u[:30, 1] > threshold).all()
+    assert np.sum(u > threshold) == 30
 
 
 def test_an_end_group_is_taken_away_and_a_third_of_a_column_is_not():
@@ -219,21 +223,21 @@ def test_no_more_is_taken_away_than_allowed_and_only_beyond_a_gap(seed, n, most)
 LEAST = 0.1
 
 
-def planted(seed, n=400, share=0.1, place=3.0):
+def injected_group(seed, n=400, share=0.1, location=3.0):
     """Scores of good rows, of wrong ones, and of injected rows like the wrong ones."""
     rng = np.random.default_rng(seed)
     wrong = round(share * n)
-    return 0.5 * rng.standard_normal(n - wrong), place + 0.5 * rng.standard_normal(wrong), rng
+    return 0.5 * rng.standard_normal(n - wrong), location + 0.5 * rng.standard_normal(wrong), rng
 
 
 @pytest.mark.parametrize("share", [0.03, 0.1, 0.3])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_planted_group_is_found_with_its_share(seed, share):
-    good, wrong, rng = planted(seed, share=share)
+def test_an_injected_group_is_found_with_its_share(seed, share):
+    good, wrong, rng = injected_group(seed, share=share)
     groups = TwoGroups.of(np.concatenate([good, wrong]), 3.0 + 0.5 * rng.standard_normal(300), least=LEAST)
     assert groups.gain > 4.0
     assert groups.share == pytest.approx(share, abs=0.01 + 0.1 * share)
-    assert groups.middle + groups.unit * groups.null.place == pytest.approx(0.0, abs=0.15)
+    assert groups.middle + groups.unit * groups.null.location == pytest.approx(0.0, abs=0.15)
     threshold = groups.threshold(0.9)
     assert np.mean(good > threshold) < 0.01
     assert np.mean(wrong > threshold) > 0.95
@@ -241,7 +245,7 @@ def test_a_planted_group_is_found_with_its_share(seed, share):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_group_apart_is_found_where_injected_rows_are_elsewhere(seed):
-    good, wrong, rng = planted(seed, place=8.0)
+    good, wrong, rng = injected_group(seed, location=8.0)
     groups = TwoGroups.of(np.concatenate([good, wrong]), 2.0 + 0.3 * rng.standard_normal(300), least=LEAST)
     assert groups.share == pytest.approx(0.1, abs=0.02)
     assert good.max() < groups.threshold(0.9) < wrong.min()
@@ -249,7 +253,7 @@ def test_a_group_apart_is_found_where_injected_rows_are_elsewhere(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_one_group_has_no_threshold_and_finite_u(seed):
-    good, _, rng = planted(seed, share=0.0)
+    good, _, rng = injected_group(seed, share=0.0)
     groups = TwoGroups.of(good, 3.0 + 0.5 * rng.standard_normal(300), least=LEAST)
     assert groups.share == 0.0
     assert groups.threshold(0.9) == np.inf
@@ -257,7 +261,7 @@ def test_one_group_has_no_threshold_and_finite_u(seed):
 
 
 def test_where_asked_for_or_with_few_scores_there_is_one_group():
-    good, wrong, rng = planted(0)
+    good, wrong, rng = injected_group(0)
     both, injected = np.concatenate([good, wrong]), 3.0 + 0.5 * rng.standard_normal(300)
     assert TwoGroups.of(both, injected, least=LEAST).share > 0
     assert TwoGroups.of(both, injected, least=LEAST, only_one=True).threshold(0.5) == np.inf
@@ -266,7 +270,7 @@ def test_where_asked_for_or_with_few_scores_there_is_one_group():
 
 
 def test_a_group_apart_needs_no_injected_rows():
-    good, wrong, _ = planted(0, place=8.0)
+    good, wrong, _ = injected_group(0, location=8.0)
     groups = TwoGroups.of(np.concatenate([good, wrong]), least=LEAST)
     assert groups.share == pytest.approx(0.1, abs=0.02)
     assert good.max() < groups.threshold(0.9) < wrong.min()
@@ -274,7 +278,7 @@ def test_a_group_apart_needs_no_injected_rows():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_threshold_grows_with_how_sure_one_is(seed):
-    good, wrong, rng = planted(seed, share=0.15, place=2.0)
+    good, wrong, rng = injected_group(seed, share=0.15, location=2.0)
     groups = TwoGroups.of(np.concatenate([good, wrong]), 2.0 + 0.7 * rng.standard_normal(300), least=LEAST)
     thresholds = [groups.threshold(sure) for sure in np.linspace(0.01, 0.999, 60)]
     assert np.isfinite(thresholds).all()

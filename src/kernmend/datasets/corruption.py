@@ -9,13 +9,14 @@ from kernmend._typing import Array
 
 
 class Corrupted(NamedTuple):
-    """Corrupted data, and which rows were touched."""
+    """All rows after the corruption, and the mask of those that were corrupted."""
 
     X: Array
     rows: NDArray[np.bool_]
 
 
 def _choose_rows(n_samples: int, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return the mask of a random fraction of the rows."""
     if not 0.0 <= fraction <= 1.0:
         raise ValueError(f"fraction must lie between 0 and 1, got {fraction!r}")
     rows = np.zeros(n_samples, dtype=bool)
@@ -28,6 +29,8 @@ def uniform_outliers(
 ) -> Corrupted:
     """Replace a fraction of the rows by points uniform in the box from `low` to `high`.
 
+    Returned are all rows and which of them were corrupted.
+
     >>> X, rows = uniform_outliers(np.zeros((20, 2)), 0.1)
     >>> int(rows.sum()), bool((X[~rows] == 0).all())
     (2, True)
@@ -39,19 +42,21 @@ def uniform_outliers(
     return Corrupted(out, rows)
 
 
+# Readings of the level of the noise in the paper; `gaussian_noise` explains them.
 LEVELS = ("energy", "literal", "released")
+# Standard deviation per entry in the authors' released program, for rows of length 1.
 RELEASED_STD = 0.05
 
 
 def gaussian_noise(
     X: Array, fraction: float = 0.1, *, energy: float = 0.5, level: str = "energy", random_state: int = 0
 ) -> Corrupted:
-    """Add normal noise to a fraction of the rows, by one of three readings of the paper.
+    """Add normal noise to a fraction of the rows, by one of three readings of the paper; return all rows and which.
 
     `level="energy"`: of expected energy `energy` |x|^2, the reading that agrees with the paper's own table.
     `level="literal"`: standard deviation `energy` |x|^2 per entry, as the paper prints it: far more than the signal.
     `level="released"`: standard deviation 0.05 per entry, negative values set to 0, as the authors' program does on
-    rows of unit length (which are the caller's business).
+    rows of unit length; the caller has to scale the rows.
 
     >>> X, rows = gaussian_noise(np.ones((10, 4)), 0.2)
     >>> int(rows.sum()), bool((X[rows] != 1).all())
@@ -82,7 +87,9 @@ def occlusion(
     value: float = 1.0,
     random_state: int = 0,
 ) -> Corrupted:
-    """Set square blocks at random places of a fraction of the flattened images to `value`.
+    """Set square blocks at random positions in a fraction of the flattened images to `value`.
+
+    Returned are all images and which of them were corrupted.
 
     >>> X, rows = occlusion(np.zeros((10, 64)), (8, 8), 0.2, n_blocks=1)
     >>> (X[rows] == 1).sum(axis=1)

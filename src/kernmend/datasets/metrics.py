@@ -1,4 +1,4 @@
-"""How good a recovery is. Say of which rows: corrupted and clean ones apart."""
+"""How good a recovery is. Corrupted and clean rows should be measured apart."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ def psnr(truth: Array, recovered: Array, *, peak: float = 1.0) -> float:
     return float("inf") if error == 0 else float(10.0 * np.log10(peak**2 / error))
 
 
-EIGHT_BITS = 10.0 * float(np.log10(12.0 * 255.0**2))  # dB: the PSNR of an image rounded to 8 bits, 58.9
+# PSNR in dB of an image that was rounded to 8 bits: 58.9.
+EIGHT_BITS = 10.0 * float(np.log10(12.0 * 255.0**2))
 
 
 def readings(truth: Array, recovered: Array, rows: NDArray[np.bool_], *, peak: float = 1.0) -> dict[str, float]:

@@ -1,4 +1,9 @@
-"""What the neighbours of a row say of its score: good rows are not all alike."""
+"""The score to be expected of a row, given the scores of its nearest rows: good rows are not all alike.
+
+Views of an object with little detail are predicted well by the others and have low scores; views of one with much
+detail have high scores. An error of the same size therefore leads to a lower score among the first than a good row has
+among the second. Where the plain scores find nothing, `rows.py` subtracts what this module expects of each row.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -8,16 +13,19 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.linalg.distances import squared_distances
 
-NEAREST = 12  # neighbours; the standard error of their median is a third of the spread of scores
-HUBER = 1.5  # robust standard deviations up to which errors count in full: 96 % efficient for normal ones
+# Number of nearest rows. The standard error of the median of 12 scores is a third of their spread.
+NEAREST = 12
+# Size of an error, in robust standard deviations, up to which it has full weight in the regression: 96 % efficient for
+# normal errors.
+HUBER = 1.5
 
 
 @dataclass(frozen=True)
-class Around:
-    """The score to be expected of a row: slope (median score of its nearest rows of L - middle).
+class Neighbours:
+    """The score to be expected of a row: slope * (median score of its `NEAREST` rows of L - middle).
 
-    Views of a plain object are predicted better than those of a lively one, and an error of the same size has a lower
-    score among them. Errors are unlike each other, so the neighbours of a wrong row are good ones.
+    `scores` are those of the rows of `L`, `middle` is their median, and `slope`, between 0 and 1, says how far scores
+    follow those of the nearest rows. Errors differ from each other, so that the neighbours of a wrong row are good.
     """
 
     L: Array
@@ -26,37 +34,41 @@ class Around:
     slope: float
 
     @classmethod
-    def of(cls, L: Array, scores: Array) -> "Around":
-        """Learn the slope from rows and their scores; 0 is that neighbours say nothing."""
-        plain = cls(L, scores, float(np.median(scores)), 1.0)
-        return replace(plain, slope=robust_slope(plain.expected(L, np.arange(len(L))), scores))
+    def of(cls, L: Array, scores: Array) -> "Neighbours":
+        """Return the neighbours with the slope learned from the rows `L` and their scores, leave-one-out."""
+        unit_slope = cls(L, scores, float(np.median(scores)), 1.0)
+        return replace(unit_slope, slope=robust_slope(unit_slope.expected(L, np.arange(len(L))), scores))
 
-    def against(self, L: Array, scores: Array) -> "Around":
-        """Return the same with other rows as neighbours."""
+    def against(self, L: Array, scores: Array) -> "Neighbours":
+        """Return neighbours that are other rows `L` with other scores; the slope stays."""
         return replace(self, L=L, scores=scores, middle=float(np.median(scores)))
 
-    def expected(self, Y: Array, place: NDArray[np.intp] | None = None) -> Array:
-        """Return how much higher the scores of rows should be than the middle.
+    def expected(self, Y: Array, left_out: NDArray[np.intp] | None = None) -> Array:
+        """Return by how much the score of each row of Y is expected to exceed `middle`.
 
-        `place` says in the place of which rows of L these stand: those are no neighbours of theirs.
+        `left_out` has for each row of Y the number of a row of L that does not count as its neighbour: itself, or the
+        row that it was made from. The result is 0 where the slope is 0 or L has at most `NEAREST` rows.
         """
         if self.slope == 0.0 or len(self.L) <= NEAREST:
             return np.zeros(len(Y))
-        nearest = nearest_rows(squared_distances(Y, self.L), place)
+        nearest = nearest_rows(squared_distances(Y, self.L), left_out)
         out: Array = self.slope * (np.median(self.scores[nearest], axis=1) - self.middle)
         return out
 
 
-def nearest_rows(distances: Array, place: NDArray[np.intp] | None) -> NDArray[np.intp]:
-    """Return the nearest columns of each row of distances, without that in `place`."""
-    if place is not None:
-        distances[np.arange(len(distances)), place] = np.inf
+def nearest_rows(distances: Array, left_out: NDArray[np.intp] | None) -> NDArray[np.intp]:
+    """Return the numbers of the `NEAREST` smallest columns of each row of distances, without the one left out.
+
+    `distances` is overwritten.
+    """
+    if left_out is not None:
+        distances[np.arange(len(distances)), left_out] = np.inf
     out: NDArray[np.intp] = np.argpartition(distances, NEAREST - 1, axis=1)[:, :NEAREST]
     return out
 
 
 def robust_slope(x: Array, y: Array) -> float:
-    """Return the slope of y on x, between 0 and 1, by Huber's regression: wrong rows have large errors.
+    """Return the slope of y on x, clipped to [0, 1], by Huber's regression: wrong rows have large errors.
 
     >>> x = np.arange(20.0)
     >>> round(robust_slope(x, 0.5 * x + 30.0 * (x == 3.0)), 1)

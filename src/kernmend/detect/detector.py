@@ -1,4 +1,22 @@
-"""Both looks together: one score for each row, with one threshold, the same for fitted and for new rows."""
+"""The detection engine as a whole: entries and rows together, one score for each row and one threshold.
+
+What happens in `Detector.fit`, from the data to the flags:
+
+1. Repeated rows count once (`distinct`), and columns are brought to robust units: (x - median) / robust standard
+   deviation.
+2. `entries.py` judges every entry against its column and against the other entries of its row. Wrong entries are
+   replaced by their expectations, so that one wrong entry does not make its whole row unusual.
+3. `rows.py` judges every row against the span of the other rows in a kernel space.
+4. Every judgement is a chance, u = -log P(a good row or entry deviates as far), estimated by `tails.py`. Chances can be
+   compared, so the u of a row is the larger one of two: that of the row as a whole, and that of its most extreme wrong
+   entry, less log d since it is the largest of d. The score of the row is u in logarithms to the base 10.
+5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`. The
+   threshold is at most log10(3 n / alpha): n good rows in 3 tests exceed that `alpha` times on average. In data with
+   many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where the scores show a
+   group of wrong rows (`rows.py`).
+
+The detector that `fit` returns keeps the good rows as its reference and judges new rows by the same threshold.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,18 +30,25 @@ from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
 from kernmend.detect.tails import EVIDENCE, FEWEST
 
-ALPHA = 0.05  # good rows called wrong in a clean data set, expected over all looks
-LOOKS = 3  # at entries of a column, at entries given their row, at rows
-CROWDED = 0.5  # columns for each row above which an entry alone makes no row wrong: n values tell no tail of 1 / (n d)
+# Number of good rows that are flagged in a clean data set, on average and by all three tests together.
+ALPHA = 0.05
+# Number of tests that share ALPHA: of entries in their column, of entries given their row, of rows.
+TESTS = 3
+# Largest number of columns per row at which a wrong entry alone makes its row wrong. With more columns, the n values of
+# one do not show a tail down to the chance 1 / (n d).
+COLUMNS_PER_ROW = 0.5
+# Factor from logarithms to the base 10, in which scores are given, to natural ones, in which u is.
 LOG10 = float(np.log(10.0))
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was found of some rows. Scores are -log10 of the chance of a good row, or entry, being as far out.
+    """What was found in some rows; every array has one element for each row, or each entry, of the data.
 
-    `filled` are the rows with wrong entries replaced by what the other entries of their row say of them; `whole` are
-    the flagged rows that are unusual even so, or have no wrong entries.
+    `scores` and `entry_scores` are -log10 of the chance of a good row, or entry, deviating as far. `rows` are the flags
+    of wrong rows, `suspects` those of unusual rows that are not flagged, `entries` those of wrong entries in flagged
+    rows. `filled` are the rows with wrong entries replaced by their expectation given the rest of their row. `whole`
+    are the flagged rows that are unusual even then, or have no wrong entries.
     """
 
     scores: Array
@@ -35,7 +60,7 @@ class Found:
     filled: Array
 
     def with_known(self, good: NDArray[np.bool_] | None, wrong: NDArray[np.bool_] | None) -> "Found":
-        """Return the same with the flags of rows that are known."""
+        """Return these results with rows in `good` not flagged and rows in `wrong` flagged; None is no such row."""
         rows = self.rows if wrong is None else self.rows | wrong
         rows = rows if good is None else rows & ~good
         entries = self.entries & rows[:, np.newaxis]
@@ -45,12 +70,18 @@ class Found:
 
 @dataclass(frozen=True)
 class Detector:
-    """Tells which rows and entries are wrong. `fit` returns it with what it found of the rows it was fitted to."""
+    """Tells which rows and entries are wrong; the docstring of this module says how.
+
+    `centre` and `scale` are the robust units of the columns. `columns` says whether rows are compared in these units,
+    not in those of the data; `entries_decide` whether a wrong entry alone makes its row wrong. `entries` and `rows` are
+    the detectors of the two kinds, `threshold` and `suspect_threshold` the scores (-log10 of a chance) above which a
+    row is flagged or a suspect.
+    """
 
     centre: Array
     scale: Array
     columns: bool
-    alone: bool
+    entries_decide: bool
     entries: EntryDetector
     rows: RowDetector
     threshold: float
@@ -66,18 +97,20 @@ class Detector:
         good: NDArray[np.bool_] | None = None,
         wrong: NDArray[np.bool_] | None = None,
     ) -> tuple["Detector", Found]:
-        """Learn what good rows are like, and judge each row of `X` without itself.
+        """Return a detector that has learned from `X` what good rows are like, and what it found in `X`.
+
+        Every row of `X` is judged leave-one-out.
 
         Parameters
         ----------
         X : array of shape (n, d)
-            Finite.
+            The rows, all entries finite.
         alpha : float
-            How many good rows of a clean data set may be called wrong, on average.
+            The number of good rows that may be flagged in a clean data set, on average.
         columns : bool
-            Whether rows are compared in units of each column, not in common ones.
+            Whether rows are compared in the robust units of each column, not in those of the data.
         good, wrong : bool arrays of shape (n,), optional
-            Rows that are known: good ones are never flagged, nothing is learned from wrong ones, which always are.
+            Rows that are known. Good ones are never flagged. Wrong ones always are, and nothing is learned from them.
         """
         n_all = len(X)
         known_good = np.zeros(n_all, dtype=bool) if good is None else good
@@ -87,73 +120,77 @@ class Detector:
         n, d = D.shape
         keep = np.zeros(n, dtype=bool)
         np.logical_or.at(keep, where, known_good[learned])
-        centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(LOOKS * n / alpha))
+        centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(TESTS * n / alpha))
         Z = (D - centre) / scale
         equal = np.mean(centre == D, axis=0) > CONSTANT
         entries = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
-        looked = entries.find(Z, np.arange(n))
-        alone = d <= CROWDED * n
-        Y = looked[2] if alone else Z
-        # Where entries alone make no row wrong, one look is left: it need not share alpha, nor the chance that
-        # `EVIDENCE` stands for, with the others ("pictures", [0, 1], occlusion: .65 without it, .79 with it).
-        one_look = 0.0 if alone else float(np.log(LOOKS))
+        entry_results = entries.find(Z, np.arange(n))
+        decide = d <= COLUMNS_PER_ROW * n
+        Y = entry_results[2] if decide else Z
+        # Where entries do not decide, the test of rows is the only one: it need not share alpha, nor the chance that
+        # `EVIDENCE` stands for, with the others ("pictures", [0, 1], occlusion: an F1 of 0.65 if it does, 0.79 if not).
+        not_shared = 0.0 if decide else float(np.log(TESTS))
         Y = Y if columns else Y * scale + centre
-        rows, u = RowDetector.fit(Y, cap - one_look, keep, EVIDENCE - one_look)
-        threshold, suspect = rows.line / LOG10, rows.suspect_line / LOG10
-        detector = cls(centre, scale, columns, alone, entries, rows, threshold, suspect)
-        return detector, detector._spread(X, known_good, known_wrong, learned, where, detector._join(Z, *looked, u))
+        rows, u = RowDetector.fit(Y, cap - not_shared, keep, EVIDENCE - not_shared)
+        threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
+        detector = cls(centre, scale, columns, decide, entries, rows, threshold, suspect)
+        found = detector._combine(Z, *entry_results, u)
+        return detector, detector._for_all_rows(X, known_good, known_wrong, learned, where, found)
 
     def find(self, X: Array) -> Found:
-        """Judge new rows."""
+        """Return what is found in new rows, each judged by itself against the reference."""
         Z = (X - self.centre) / self.scale
-        looked = self.entries.find(Z)
-        Y = looked[2] if self.alone else Z
-        return self._join(Z, *looked, self.rows.u(Y if self.columns else Y * self.scale + self.centre))
+        entry_results = self.entries.find(Z)
+        Y = entry_results[2] if self.entries_decide else Z
+        return self._combine(Z, *entry_results, self.rows.u(Y if self.columns else Y * self.scale + self.centre))
 
     def scores(self, X: Array) -> Array:
-        """Return the scores that `find` gives new rows; entries are not looked at where they decide nothing."""
+        """Return the scores that `find` gives new rows, without judging entries where these do not change them."""
         return self.rows.u(X) / LOG10 if self.rows_only() else self.find(X).scores
 
     def rows_only(self) -> bool:
-        """Whether rows are judged as they are."""
-        return not (self.alone or self.columns)
+        """Return whether rows are scored as they are: neither in units of the columns nor with entries filled in."""
+        return not (self.entries_decide or self.columns)
 
     def expected(self, X: Array, entries: NDArray[np.bool_]) -> Array:
-        """Return the rows with some entries replaced by what the others of their row say of them."""
+        """Return the rows with the marked entries replaced by their expectation given the rest of their row."""
         Z = np.where(entries, np.nan, (X - self.centre) / self.scale)
         return np.where(entries, self.entries.expected(Z) * self.scale + self.centre, X)
 
     def against(self, L: Array) -> "Detector":
-        """Return one that holds rows and entries against other good rows, with the same threshold and kernel."""
+        """Return a detector whose reference is the good rows `L`; threshold, kernel and kind of score stay."""
         D = distinct(L)[0]
         centre, scale = np.median(D, axis=0), robust_sd(D)
         Z = (D - centre) / scale
-        entries = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.line)
+        entries = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.threshold)
         rows = self.rows.against(Z if self.columns else D)
         return replace(self, centre=centre, scale=scale, entries=entries, rows=rows)
 
     def at_share(self, found: Found, share: float) -> tuple["Detector", Found]:
-        """Return the detector and what it found with the threshold under which that share of the rows is flagged."""
+        """Return a detector, and what it found, with the threshold at which the given share of the rows is flagged."""
         flags, threshold = flag_share(found.scores, share)
         detector = replace(self, threshold=threshold, suspect_threshold=min(threshold, self.suspect_threshold))
-        return detector, detector._judged(replace(found, rows=flags))
+        return detector, detector._with_flags(replace(found, rows=flags))
 
-    def _join(self, Z: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
-        """One score for a row: that of the row, or of its worst entry out of d where one is beyond its line."""
-        beyond = entries.any(axis=1) & self.alone
+    def _combine(self, Z: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
+        """Return the results of both tests as one: the u of a row, or that of its most extreme of d entries if larger.
+
+        Entries count only where one of them is wrong and `entries_decide`.
+        """
+        beyond = entries.any(axis=1) & self.entries_decide
         u = np.where(beyond, np.maximum(row_u, entry_u.max(axis=1) - np.log(Z.shape[1])), row_u)
         scores = u / LOG10
         rows = scores > self.threshold
-        whole = (row_u / LOG10 > self.suspect_threshold) | (not self.alone)
+        whole = (row_u / LOG10 > self.suspect_threshold) | (not self.entries_decide)
         found = Found(scores, rows, ~rows, whole, entry_u / LOG10, entries, filled * self.scale + self.centre)
-        return self._judged(found)
+        return self._with_flags(found)
 
-    def _judged(self, found: Found) -> Found:
-        """Return the same with suspects and wrong entries as the flags of the rows have it."""
+    def _with_flags(self, found: Found) -> Found:
+        """Return these results with suspects, wrong entries and whole rows that agree with the flags of the rows."""
         suspects = (found.scores > self.suspect_threshold) & ~found.rows
         return replace(found, suspects=suspects).with_known(None, None)
 
-    def _spread(
+    def _for_all_rows(
         self,
         X: Array,
         good: NDArray[np.bool_],
@@ -162,27 +199,36 @@ class Detector:
         where: NDArray[np.intp],
         found: Found,
     ) -> Found:
-        """Return what was found of distinct rows for all rows, those known to be wrong among them."""
+        """Return the results of distinct rows as results of all rows, with known rows flagged as they are known.
+
+        `learned` are the numbers of the rows that were learned from, `where` those of each among the distinct ones.
+        Rows known to be wrong are judged as new ones.
+        """
         parts: dict[str, Any] = {name: values[where] for name, values in vars(found).items()}
         if wrong.any():
             whole = dict(vars(self.find(X)))
             for name, values in parts.items():
                 whole[name][learned] = values
             parts = whole
-        return self._judged(Found(**parts).with_known(good, wrong))
+        return self._with_flags(Found(**parts).with_known(good, wrong))
 
 
 def distinct(X: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return the distinct rows and where each row is among them: wrong rows that repeat must not vouch for each other.
+    """Return the distinct rows, and the number among them of each row.
 
-    Where fewer than `FEWEST` differ, all rows count.
+    Copies of a wrong row would predict each other and hide it. Where fewer than `FEWEST` rows differ, all rows
+    are returned.
     """
     rows, where = np.unique(X, axis=0, return_inverse=True)
     return (rows, where.ravel()) if len(rows) >= FEWEST else (X, np.arange(len(X)))
 
 
 def robust_sd(X: Array) -> Array:
-    """Return 1.4826 MAD of each column; where that is 0 the interquartile range / 1.349, then the sd, then 1."""
+    """Return a robust standard deviation of each column, never 0.
+
+    It is 1.4826 times the median absolute deviation; where that is 0 the interquartile range / 1.349, where that is 0
+    the standard deviation, and 1 for a constant column.
+    """
     spread = 1.4826 * np.median(np.abs(X - np.median(X, axis=0)), axis=0)
     for other in (np.subtract(*np.percentile(X, [75, 25], axis=0)) / 1.349, X.std(axis=0), np.ones(X.shape[1])):
         spread = np.where(spread > 0, spread, other)

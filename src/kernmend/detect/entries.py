@@ -1,4 +1,12 @@
-"""Wrong entries: against their column, and given the other entries of their row."""
+"""Wrong entries: far out in their column, or far from what the other entries of their row predict.
+
+Entries come in robust units: column medians subtracted, divided by robust standard deviations. Every entry gets two
+deviations, from the median of its column (marginal) and from its expectation given the rest of its row (conditional),
+each with the chance u of a good entry deviating as far (`tails.py`). The larger u counts, and an entry is wrong where
+it exceeds the threshold. A wrong entry spoils the expectations of the others of its row; so the most extreme one is
+removed and the row judged again, up to `ROUNDS` times. The docstring of the package says what the constants were chosen
+on.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -9,25 +17,33 @@ from scipy.linalg import solve_triangular
 from kernmend._typing import Array
 from kernmend.detect.tails import TINY, EntryTail
 
-CLIP = 2.5  # robust standard deviations, for the correlations only (Huber's psi)
-RIDGE = 0.02  # of a column's variance, times 1 + 10 d / n
-CONSTANT = 0.8  # share of equal entries: the rest of such a column says nothing of its spread given the others
-MAXIMA = 0.25, 0.6  # quantiles of the worst u of each row: they reach the tail of an entry at 1 / d
-ROUNDS = 10  # looks at a row, each without the entries found wrong before
+# Value at which entries are clipped (Huber's psi) for the correlations only, in robust standard deviations.
+CLIP = 2.5
+# Ridge of the regressions, as a share of the variance of a column; it is multiplied by 1 + 10 d / n.
+RIDGE = 0.02
+# Share of equal entries above which a column counts as constant: its other entries are too few to show how far they
+# spread given the other columns.
+CONSTANT = 0.8
+# Quantiles, over the rows, of the largest u of a row. The largest of d entries reaches the tail of an entry at 1 / d.
+MAXIMA = 0.25, 0.6
+# Number of times that a row is judged, each time without the entries found wrong before.
+ROUNDS = 10
 
 
 @dataclass(frozen=True)
 class Conditional:
     """E[entry | the other entries of its row]: ridge regression of every column on all others, from one matrix.
 
-    V are the standardised entries, O = (V'V / n + lam I)^-1. The error of entry j of row v is (O v)_j / O_jj. Without
-    its own row, a = O v and f = n - v'a, O becomes O + a a' / f: exact leave-one-row-out. Entries that are NaN (found
-    wrong) are not used: they are filled in with their expectation -O_mm^-1 O_mo v_o, and O_jj loses O_jm O_mm^-1 O_mj.
+    V are the standardised entries, O = (V'V / n + lam I)^-1. The error of entry j of row v is (O v)_j / O_jj. With
+    a = O v and f = n - v'a, leaving the row v out of the fit turns O into O + a a' / f: an exact leave-one-out. Entries
+    that are NaN (found wrong) are not used: they are filled in with their expectation -O_mm^-1 O_mo v_o, with m the NaN
+    and o the other entries, and O_jj loses O_jm O_mm^-1 O_mj. `A` has a row a for each fitted row, `free` its f.
     """
 
     mean: Array
     sd: Array
-    inverse: Array  # O itself, or W with O = (I - W'W) / lam where rows are fewer than columns (Woodbury)
+    inverse: Array
+    """O itself if `dense`; else, with fewer rows than columns, the W of O = (I - W'W) / lam (Woodbury)."""
     lam: float
     dense: bool
     A: Array
@@ -35,7 +51,7 @@ class Conditional:
 
     @classmethod
     def of(cls, Z: Array) -> "Conditional":
-        """Fit to rows in robust units, NaN where an entry is wrong."""
+        """Return the regressions fitted to rows in robust units, with NaN where an entry is wrong."""
         n, d = Z.shape
         V = np.clip(Z, -CLIP, CLIP)
         seen = ~np.isnan(V)
@@ -67,7 +83,7 @@ class Conditional:
         return out
 
     def some(self, m: NDArray[np.bool_]) -> Array:
-        """Return some rows of O."""
+        """Return the rows of O that the mask `m` selects."""
         if self.dense:
             return self.inverse[m]
         out: Array = -(self.inverse[:, m].T @ self.inverse)
@@ -75,7 +91,10 @@ class Conditional:
         return out / self.lam
 
     def predict(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Return the expectation of every entry; `rows` says which of the fitted rows these are (None: new ones)."""
+        """Return the expectation of every entry given the others of its row, in the units of `Z`.
+
+        `rows` are the numbers of these rows among the fitted ones, each then left out of the fit; None for new rows.
+        """
         missing, V = np.isnan(Z), np.nan_to_num((Z - self.mean) / self.sd)
         a = np.zeros(V.shape) if rows is None else self.A[rows]
         f = np.ones(len(V)) if rows is None else self.free[rows]
@@ -93,9 +112,15 @@ class Conditional:
 
 @dataclass(frozen=True)
 class EntryDetector:
-    """Finds wrong entries of rows in robust units; `line` is the u beyond which an entry is wrong."""
+    """Finds wrong entries of rows in robust units.
 
-    line: float
+    `threshold` is the u above which an entry is wrong, `equal` marks the columns that count as constant, `marginal` and
+    `conditional` are the two tails, `others` gives the expectations, and `centre` the median errors of these. `power`,
+    `factor` and `high` make the conditional tail heavier where the rows show it (see `fit`). What is filled in stays
+    between `low_bound` and `high_bound`, the range of the good entries of the column.
+    """
+
+    threshold: float
     equal: NDArray[np.bool_]
     marginal: EntryTail
     others: Conditional
@@ -108,42 +133,44 @@ class EntryDetector:
     high_bound: Array
 
     @classmethod
-    def fit(cls, Z: Array, equal: NDArray[np.bool_], line: float) -> "EntryDetector":
-        """Fit both tails. `equal` are columns most of whose entries are the same: they have no conditional tail."""
+    def fit(cls, Z: Array, equal: NDArray[np.bool_], threshold: float) -> "EntryDetector":
+        """Return the detector with tails fitted to the rows `Z`; columns marked in `equal` get no conditional one."""
         marginal = EntryTail.of(list(Z.T))
-        left = np.where(marginal.u(Z) > line, np.nan, Z)
+        left = np.where(marginal.u(Z) > threshold, np.nan, Z)
         others = Conditional.of(left)
         R = left - others.predict(left, np.arange(len(left)))
         seen = np.isfinite(R)
         centre = np.array([np.median(column[ok]) if ok.any() else 0.0 for column, ok in zip(R.T, seen.T, strict=True)])
         columns = [column[ok] for column, ok in zip((R - centre).T, seen.T, strict=True)]
         conditional = EntryTail.of(columns)
-        # Where the worst entries of the rows spread more than the largest of d exponentials, tails are heavier than
-        # they seemed at the quantiles of a column.
+        # The largest u of a row should be distributed like the largest of d exponential variables. Where it spreads
+        # more, tails are heavier than the quantiles of a column showed, and u is reduced to factor (u / high)^power.
         worst = np.maximum((conditional.u(np.nan_to_num(R - centre)) * ~equal).max(axis=1), TINY)
         low, high = np.quantile(worst, MAXIMA)
         gumbel = np.log(max(int((~equal).sum()), 1) / -np.log(np.array(MAXIMA)))
         power = min(1.0, float(np.log(gumbel[1] / max(gumbel[0], 0.1)) / max(np.log(high / low), TINY)))
         bounds = (np.where(seen, Z, 0.0).min(axis=0), np.where(seen, Z, 0.0).max(axis=0))
         return cls(
-            line, equal, marginal, others, centre, conditional, power, max(float(high), float(gumbel[1])),
+            threshold, equal, marginal, others, centre, conditional, power, max(float(high), float(gumbel[1])),
             float(high), *bounds,
         )  # fmt: skip
 
     def find(self, Z: Array, rows: NDArray[np.intp] | None = None) -> tuple[Array, NDArray[np.bool_], Array]:
-        """Return u of every entry, which are wrong, and the rows with expectations in place of these.
+        """Return u of every entry, the mask of wrong ones, and the rows with expectations in place of wrong entries.
 
-        A wrong entry spoils the expectations of the others of its row: the row is looked at again without the farthest.
+        `rows` are the numbers of these rows among the fitted ones, each then judged leave-one-out; None for new rows. A
+        row is judged again without its most extreme wrong entry as long as there is one, `ROUNDS` times at most and
+        while at most half of its entries are wrong.
         """
         u = self.marginal.u(Z)
-        wrong = u > self.line
+        wrong = u > self.threshold
         left, at = np.where(wrong, np.nan, Z), np.arange(len(Z))
         for again in range(ROUNDS):
             R = left[at] - self.others.predict(left[at], None if rows is None else rows[at])
             now = self.conditional.u(np.nan_to_num(R - self.centre)) * ~self.equal
             now = np.minimum(now, self.factor * (now / self.high) ** self.power)
             u = np.maximum(u, now) if again == 0 else u
-            hit = (now > self.line) & (now == now.max(axis=1, keepdims=True))
+            hit = (now > self.threshold) & (now == now.max(axis=1, keepdims=True))
             wrong[at], left[at] = wrong[at] | hit, np.where(hit, np.nan, left[at])
             at = at[hit.any(axis=1) & (2 * wrong[at].sum(axis=1) <= Z.shape[1])]
             if not at.size:
@@ -151,6 +178,6 @@ class EntryDetector:
         return u, wrong, np.where(wrong, self.expected(left, rows), Z)
 
     def expected(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Return what the other entries of its row say of each entry, within the range of the good ones."""
+        """Return the expectation of each entry given the others of its row, within the range of good entries."""
         out: Array = np.clip(self.others.predict(Z, rows), self.low_bound, self.high_bound)
         return out

@@ -1,15 +1,21 @@
-"""Flags where no chance is known: a share of the rows that was asked for, or rows that moved far more than others."""
+"""Flags by scores that are no chances: a given share of the rows, or rows that moved far more than the others."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
 
-LARGE = 5.0  # spreads of the lower half: an error above is larger than those of the other rows
+# Threshold of `flag_large` above the median, in spreads of the lower half of the scores (median - 15.87th percentile,
+# a standard deviation if scores are normal).
+LARGE = 5.0
 
 
 def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
-    """Return the flags of that share of the highest scores, and a finite threshold between them and the others."""
+    """Return the flags of the given share of the rows, those with the highest scores, and the threshold.
+
+    The threshold is the mean of the lowest flagged score and the highest other one; where nothing is flagged, the
+    highest score. It is always finite.
+    """
     count = round(share * scores.size)
     descending = np.argsort(-scores, kind="stable")
     flags = np.zeros(scores.size, dtype=bool)
@@ -20,10 +26,10 @@ def flag_share(scores: Array, share: float) -> tuple[NDArray[np.bool_], float]:
 
 
 def flag_large(scores: Array, least: float) -> tuple[NDArray[np.bool_], float]:
-    """Return the flags of scores far above the others, and the threshold: never below `least`.
+    """Return the flags of the rows whose score is far above the others, and the threshold, which is `least` or more.
 
-    The threshold is median + `LARGE` * (median - 15.87th percentile), as many times the spread of the lower half, which
-    outliers do not touch: where half the scores are 0 it is `least`, where every row has some error it is above that.
+    The threshold is median + `LARGE` * (median - 15.87th percentile). Outliers do not change the spread of the lower
+    half. Where half of the scores are 0 the threshold is `least`; where every row has some error it is higher.
     """
     low, median = np.percentile(scores, [15.87, 50.0])
     threshold = max(float(least), float(median + LARGE * (median - low)))

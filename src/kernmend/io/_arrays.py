@@ -15,12 +15,12 @@ from kernmend.io._files import FileError, damaged
 
 Raw: TypeAlias = NDArray[Any]
 SaveArray: TypeAlias = Callable[[Path, Raw | None], None]
-"""Writes the file with another array in it; None: nothing has changed."""
+"""Writes the file to a temporary path with another array in it; None if nothing has changed."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An array in a file that may hold several: known before it is read."""
+    """Shape and type of an array in a file, known before it is read."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -37,7 +37,7 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """The number of bytes that it takes in memory."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -64,12 +64,13 @@ def pick(entries: Mapping[str, Entry], ask: Request) -> str:
 
 
 def _listed(entries: Mapping[str, Entry]) -> str:
+    """Return the names and shapes of arrays as text, eight at most."""
     words = [f"{name} {'×'.join(map(str, entry.shape))}" for name, entry in list(entries.items())[:8]]
     return ", ".join(words) + (f" and {len(entries) - 8} more" if len(entries) > 8 else "") if words else "none"
 
 
 def check_numeric(ask: Request, entry: Entry, name: str = "") -> None:
-    """Refuse what is not an array of real numbers, and say what it is."""
+    """Raise FileError, which says what an array holds, if these are not real numbers."""
     where = f"{ask.path}::{name}" if name else str(ask.path)
     kinds = {
         "c": "complex numbers: store real and imaginary parts as separate columns",
@@ -146,6 +147,7 @@ def choose(ask: Request, names: tuple[str, ...] | None, width: int) -> NDArray[n
 
 
 def _image_shape(raw: Raw, ask: Request) -> tuple[int, ...] | None:
+    """Return the shape of the images that the rows are, from the axes of the array or as given; None if none."""
     shape = raw.shape[1:]
     if raw.ndim == 4 and shape[2] not in (1, 3):
         raise FileError(f"{ask.path}: the array is {raw.shape}: colour images are (n, height, width, 3)")

@@ -26,18 +26,24 @@ from kernmend.io._dataset import Dataset, Mask, Request, to_write
 from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, stamp
 from kernmend.io._numpy import no_member
 from kernmend.io._reading import recognise, request
-from kernmend.io._worker import _zarr_array
+from kernmend.io._worker import zarr_array
 
-BLOCK_BYTES = 32 * 2**20  # as float64; more where a chunk or a row group is larger
-LEAST_BLOCKS = 16  # so that there is something for each worker, where chunks are small enough
-ROWS = 2000  # of a block in memory: one that ends where those do gives the same numbers to the last bit
-SAMPLE = 2000  # rows, of each of three blocks: from these it is seen whether columns have units of their own
-OUT = "out"  # in the working folder, what becomes the output
+# Size of a block in bytes, as float64; a chunk or a row group that is larger is a block by itself.
+BLOCK_BYTES = 32 * 2**20
+# Number of blocks that a zarr array is divided into, where chunks are small enough, so that every worker gets some.
+LEAST_BLOCKS = 16
+# Number of rows of a block when all is in memory. A block on disk that ends where one of these does gives the same
+# result bit for bit.
+ROWS = 2000
+# Number of rows taken from each of three blocks, to decide whether columns have units of their own.
+SAMPLE = 2000
+# Name of the output in the working folder.
+OUT = "out"
 
 
 @dataclass(frozen=True)
 class Blocks(ABC):
-    """A file or folder as blocks of rows; what does it can be sent to another process."""
+    """A file or folder as blocks of rows. It can be pickled, so that other processes can read and write blocks."""
 
     ask: Request
     sizes: tuple[int, ...]
@@ -54,7 +60,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def put(self, folder: Path, k: int, A: Array) -> Mask:
-        """Write block k with the values of `A` where these differ; return where."""
+        """Write block k with the values of `A` where these differ, and return the mask of what differs."""
 
     @abstractmethod
     def endings(self, folder: Path) -> list[Any]:
@@ -67,7 +73,8 @@ class ZarrBlocks(Blocks):
 
     name: str
     features: NDArray[np.intp]
-    step: int  # rows of a chunk
+    step: int
+    """Number of rows of a chunk."""
 
     def numbers(self, k: int) -> Array:
         return _arrays.numbers(self._raw(k), self.features, self.ask)
@@ -82,7 +89,7 @@ class ZarrBlocks(Blocks):
         )
         if changed.any():
             new = _arrays.put(raw, self.features, values, changed, self.ask)
-            there = _zarr_array(str(folder / OUT), self.name, "r+")
+            there = zarr_array(str(folder / OUT), self.name, "r+")
             for first in range(0, len(raw), self.step):
                 rows = slice(first, first + self.step)
                 if changed[rows].any():
@@ -93,17 +100,20 @@ class ZarrBlocks(Blocks):
         return []
 
     def _raw(self, k: int) -> Any:
+        """Return the numbers of block k in the type of the file."""
         start = sum(self.sizes[:k])
         with damaged(self.ask.path, "zarr folder"):
-            return np.asarray(_zarr_array(str(self.ask.path), self.name, "r")[start : start + self.sizes[k]])
+            return np.asarray(zarr_array(str(self.ask.path), self.name, "r")[start : start + self.sizes[k]])
 
 
 @dataclass(frozen=True)
 class ParquetBlocks(Blocks):
     """The row groups of Parquet, a file or a folder of them: each is written alone, those of a file then joined."""
 
-    files: tuple[str, ...]  # "" is the path itself
-    groups: tuple[tuple[int, int], ...]  # file and row group of each block
+    files: tuple[str, ...]
+    """Names of the files in the folder; "" is the path itself."""
+    groups: tuple[tuple[int, int], ...]
+    """The number of the file and of the row group in it, for each block."""
     features: list[int]
     kinds: list[Any]
 
@@ -148,12 +158,14 @@ class ParquetBlocks(Blocks):
         temporary.replace(target)
 
     def _table(self, k: int) -> Any:
+        """Return the row group of block k as a table of pyarrow."""
         number, group = self.groups[k]
         path = self.ask.path / self.files[number]
         with damaged(path, "Parquet file"), need("pyarrow.parquet", "parquet").ParquetFile(path) as file:
             return file.read_row_group(group, use_threads=False)
 
     def _layout(self, number: int) -> dict[str, Any]:
+        """Return how the file of that number is packed."""
         with need("pyarrow.parquet", "parquet").ParquetFile(self.ask.path / self.files[number]) as file:
             return _parquet.layout_of(file.metadata)
 
@@ -167,7 +179,7 @@ class Joining:
     number: int
 
     def __call__(self) -> None:
-        """Do it."""
+        """Write the joined file to the working folder."""
         self.blocks.join(self.folder, self.number)
 
 
@@ -175,7 +187,7 @@ class Joining:
 
 
 def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
-    """Return the blocks of a zarr folder or of Parquet, and a data set that knows all else, with some of the rows."""
+    """Return the blocks of a zarr folder or of Parquet, and a data set with some of the rows and all other facts."""
     ask = request(path, **options)
     with opening(ask.path, "read"):
         if ask.path.is_dir() and any(name.endswith(_parquet.Parquet.endings) for name in files_below(ask.path)):
@@ -189,13 +201,14 @@ def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
 
 
 def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
+    """Return the blocks of an array of a zarr folder, each of whole chunks, and its data set with a sample."""
     with Worker() as worker:
         listed = worker.ask(ask.path, "zarr list")
     entries = {name: Entry(tuple(shape), np.dtype(kind)) for name, (shape, kind, _, _) in listed.items()}
     name = pick(entries, ask)
     shape, dtype = entries[name].shape, entries[name].dtype
     with damaged(ask.path, "zarr folder"):
-        array = _zarr_array(str(ask.path), name, "r")
+        array = zarr_array(str(ask.path), name, "r")
         step = int((array.shards or array.chunks)[0])
     facts = {
         "passed": tuple(other for other in listed if other != name),
@@ -206,7 +219,7 @@ def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
     data = array_dataset(np.zeros((1, *shape[1:]), dtype), ask, format="zarr", save=_not_here, **facts)
     features = _arrays.choose(ask, None, int(np.prod(shape[1:])))
     most = min(BLOCK_BYTES // (8 * step * int(np.prod(shape[1:]))), shape[0] // (step * LEAST_BLOCKS))
-    same = ROWS // math.gcd(ROWS, step)  # chunks that together end where a block of rows in memory does
+    same = ROWS // math.gcd(ROWS, step)  # Number of chunks that together end where a block in memory does.
     rows = step * (most // same * same or max(1, most))
     sizes = tuple(min(rows, shape[0] - start) for start in range(0, shape[0], rows))
     blocks = ZarrBlocks(ask, sizes, data.integer, data.bounds, name, features, step)
@@ -214,6 +227,7 @@ def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
 
 
 def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
+    """Return the row groups of Parquet as blocks, and its data set with a sample."""
     parquet, endings = need("pyarrow.parquet", "parquet"), _parquet.Parquet.endings
     no_member(ask)
     names = files_below(ask.path) if ask.path.is_dir() else [""]
@@ -251,12 +265,14 @@ def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
 
 
 def _with_sample(data: Dataset, blocks: Blocks) -> Dataset:
+    """Return the data set with `SAMPLE` rows of the first, the middle and the last block as its numbers."""
     count = len(blocks.sizes)
     parts = [blocks.numbers(k)[:SAMPLE] for k in sorted({0, count // 2, count - 1})]
     return replace(data, X=np.concatenate(parts))
 
 
 def _not_here(*_: object) -> NoReturn:
+    """Raise FileError: the data set of a sample cannot be written."""
     raise FileError("a sample of the rows is not written")
 
 
@@ -265,7 +281,7 @@ def _not_here(*_: object) -> NoReturn:
 
 @contextmanager
 def working_folder(target: Path) -> Iterator[Path]:
-    """Give a new folder beside `target`, removed in the end; what runs that were killed left there is removed first."""
+    """Give a new folder beside `target`, removed at the end; those left by runs that were killed are removed first."""
     prefix, suffix = f".{target.name}.{socket.gethostname()}.", ".part"
     for left in target.parent.glob(f"{prefix}*{suffix}"):
         number = left.name[len(prefix) : -len(suffix)]
@@ -280,6 +296,7 @@ def working_folder(target: Path) -> Iterator[Path]:
 
 
 def _runs(number: int) -> bool:
+    """Return whether a process of that number exists."""
     try:
         os.kill(number, 0)
     except ProcessLookupError:
@@ -290,7 +307,7 @@ def _runs(number: int) -> bool:
 
 
 def place(folder: Path, target: Path, data: Dataset, *, force: bool) -> Path:
-    """Give what is whole in the working folder its name."""
+    """Move the finished output from the working folder to `target`, and return `target`."""
     with opening(target, "written"):
         data._check_output(target, force)
         if stamp(data.source) != data.stamp:

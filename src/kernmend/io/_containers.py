@@ -21,16 +21,17 @@ from kernmend.io._files import FileError, check_expansion, files_below, missing_
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB73 = (b"\x00\x02IM", b"\x02\x00MI")
 SCRIPT = Path(__file__).with_name("_worker.py")
+# Seconds that a request may take, plus the size of the array at this many bytes per second.
 SECONDS = 30.0
 BYTES_PER_SECOND = 4 * 2**20
+# Bytes of memory that the process may take besides the array; it needs about an eighth of this.
 SPARE_MEMORY = 2**30
-"""What the process needs for itself; it takes an eighth of this."""
+# Number of copies of the array that it may take as well. A chunk may unpack to more than it claims, hence the limit.
 COPIES = 4
-"""... and of the array: a chunk may unpack to more than it says, so memory is limited."""
 
 
 class Worker:
-    """A process of its own that opens files which may crash it, see `_worker.py`."""
+    """A separate process that opens files which may crash it, see `_worker.py`; a context manager."""
 
     def __enter__(self) -> "Worker":
         command = [sys.executable, "-P", str(SCRIPT)]
@@ -48,7 +49,10 @@ class Worker:
         self.process.communicate()
 
     def ask(self, path: Path, do: str, *args: str, array: Raw | None = None, size: int = 0) -> Any:
-        """Return the answer, a value or an array; FileError if there is none. `size`: bytes of the array or more."""
+        """Return the answer to a request, a value or an array; FileError if there is none.
+
+        `do` is one of `_worker.ACTIONS`, `size` the number of bytes of the array, or more.
+        """
         memory = SPARE_MEMORY + COPIES * size
         request: dict[str, Any] = {"do": do, "args": [str(path.absolute()), *args], "memory": memory}
         data = b""
@@ -74,6 +78,7 @@ class Worker:
         return np.frombuffer(raw, head["dtype"]).reshape(head["shape"]) if "shape" in head else head["value"]
 
     def _exchange(self, message: bytes) -> tuple[dict[str, Any], bytes]:
+        """Send a request; return the head of the answer and the bytes of its array."""
         there, back = self.process.stdin, self.process.stdout
         if there is None or back is None:
             raise OSError("no pipes")
@@ -87,13 +92,13 @@ class Worker:
 
 
 class Container(Format):
-    """What the three have in common."""
+    """What the three formats have in common: how an array is chosen, read and put into a copy."""
 
     library: ClassVar[str]
     transposed: ClassVar[bool] = False
 
     def read(self, ask: Request) -> Dataset:
-        """Read the only matrix, or the named array."""
+        """Return the data set of the only matrix, or of the named array."""
         packed = _size(ask.path)
         turn = -1 if self.transposed else 1
         with Worker() as worker:

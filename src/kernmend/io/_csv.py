@@ -27,12 +27,16 @@ from kernmend.io._text import (
     unique,
 )
 
+# Bytes that do not occur in text.
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+# Characters that do not occur in numbers with a decimal point.
 NOT_DIGITS = re.compile(r"[^0-9eE.+\-\s]")
+# Characters that do not occur in whole numbers.
 NOT_WHOLE = re.compile(r"[^0-9+\-\s]")
+# Names of a first column, in lower case, that is taken for the names of the rows.
 INDEX_NAMES = frozenset(["", "index", "id", "row", "unnamed: 0"])
+# Number of records that are split into cells at one time: cells take far more memory than numbers.
 BLOCK = 1000
-"""Records that are cells at one time: cells take far more memory than numbers."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Numbers:
 
 
 class Csv(Format):
-    """Delimiter, header, decimal sign, index and columns of other things are found by looking."""
+    """Text tables; delimiter, header, decimal sign, index and columns of other things are found from the content."""
 
     name = "csv"
     words = "a text table"
@@ -71,7 +75,7 @@ class Csv(Format):
         return bool(head) and (head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or not CONTROL.search(head))
 
     def read(self, ask: Request) -> Dataset:
-        """Read the columns of numbers."""
+        """Return the data set of the columns of numbers."""
         no_member(ask)
         missing = MISSING | set(ask.missing)
         table = _cut(decode(ask.path.read_bytes(), ask.path), ask.path, missing)
@@ -102,7 +106,7 @@ class Csv(Format):
 
 
 def _cut(text: Text, path: Path, missing: frozenset[str]) -> Table:
-    """Find delimiter and header, and check that all records have equally many cells."""
+    """Return the table with its delimiter and header found; FileError if it has no rows or an open quote."""
     delimiter = guess_delimiter(_without_comments(text.text))
     records, opened = split_records(text.text, delimiter)
     if opened is not None:
@@ -114,9 +118,9 @@ def _cut(text: Text, path: Path, missing: frozenset[str]) -> Table:
         raise FileError(f"{path}: holds no rows")
     first, *rest = filled
     top = [plain(cell) for cell in cells(records[first], delimiter)]
-    looked = [[plain(cell) for cell in cells(records[i], delimiter)] for i in rest[:20]]
-    width = len(looked[0]) if looked and len(looked[0]) == len(top) + 1 else len(top)
-    named = is_header(top, [row for row in looked if len(row) == width], missing)
+    sample = [[plain(cell) for cell in cells(records[i], delimiter)] for i in rest[:20]]
+    width = len(sample[0]) if sample and len(sample[0]) == len(top) + 1 else len(top)
+    named = is_header(top, [row for row in sample if len(row) == width], missing)
     rows = rest if named else filled
     if named and width == len(top) + 1:  # R leaves out the name of the index
         top = ["", *top]
@@ -128,13 +132,14 @@ def _cut(text: Text, path: Path, missing: frozenset[str]) -> Table:
 
 
 def _without_comments(text: str) -> str:
+    """Return the text without the lines at its top that begin with #."""
     while text.startswith("#"):
         text = text.partition("\n")[2]
     return text
 
 
 def _best_numbers(table: Table, path: Path, missing: frozenset[str]) -> tuple[str, Numbers]:
-    """Read with decimal points, and where that leaves words and commas, with decimal commas if fewer are left then."""
+    """Return the decimal sign and the numbers: points, or commas where these leave fewer cells that are not numbers."""
     numbers = _numbers(table, ".", path, missing)
     if table.delimiter != "," and "," in table.text.text and numbers.bad.any():
         other = _numbers(table, ",", path, missing)
@@ -144,6 +149,7 @@ def _best_numbers(table: Table, path: Path, missing: frozenset[str]) -> tuple[st
 
 
 def _numbers(table: Table, decimal: str, path: Path, missing: frozenset[str]) -> Numbers:
+    """Return all cells as numbers with the given decimal sign; FileError where a record has another width."""
     n, d = len(table.rows), table.width
     values = np.empty((n, d))
     present, bad = np.zeros(d, dtype=np.intp), np.zeros(d, dtype=np.intp)
@@ -175,6 +181,7 @@ def _numbers(table: Table, decimal: str, path: Path, missing: frozenset[str]) ->
 
 
 def _checked_cells(table: Table, i: int, path: Path) -> list[str]:
+    """Return the cells of record i; FileError if they are not as many as the table is wide."""
     row = cells(table.records[i], table.delimiter)
     if len(row) != table.width:
         line = sum(record.count("\n") or 1 for record in table.records[:i]) + 1
@@ -219,6 +226,7 @@ def _index(table: Table, numbers: Numbers, ask: Request) -> int | None:
 
 
 def _features(numbers: Numbers, names: tuple[str, ...] | None, index: int | None, ask: Request) -> NDArray[np.intp]:
+    """Return the numbers of the columns to mend: those asked for, or all of numbers but the index."""
     numeric = (numbers.bad == 0) & (numbers.present > 0)
     if ask.columns is not None:
         chosen = choose(ask, names, len(numeric))
@@ -238,7 +246,7 @@ def _features(numbers: Numbers, names: tuple[str, ...] | None, index: int | None
 
 
 def _notes(numbers: Numbers, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Say which columns are nearly numbers: their words may be what is wrong with them."""
+    """Return a note for each column most of whose cells are numbers: the others may be errors."""
     notes = []
     for j in np.flatnonzero((numbers.bad > 0) & (2 * numbers.bad < numbers.present)):
         row, text = numbers.example[int(j)]

@@ -29,7 +29,7 @@ class Request:
 
     @property
     def missing_numbers(self) -> list[float]:
-        """The texts that mean missing, those that are numbers: -999 and -999.0 are the same."""
+        """The texts that mean missing, as far as they are numbers: -999 also means -999.0."""
         numbers = []
         for text in self.missing:
             try:
@@ -39,7 +39,7 @@ class Request:
         return numbers
 
     def no_columns(self, what: str) -> None:
-        """Refuse a choice of columns where there are none."""
+        """Raise FileError if columns were chosen in data that has none."""
         if self.columns is not None:
             raise FileError(f"{self.path}: {what} have no columns to choose from: leave out the choice of columns")
 
@@ -57,7 +57,7 @@ class Format(ABC):
 
     @abstractmethod
     def read(self, ask: Request) -> "Dataset":
-        """Read the file; FileError if it cannot be."""
+        """Return the data set of a file; FileError if it cannot be read."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,7 +116,7 @@ class Dataset:
         object.__setattr__(self, "stamp", stamp(self.source))
 
     def write(self, path: str | Path, A: ArrayLike, *, force: bool = False) -> Path:
-        """Write the file again at `path` with the values of A (n, d), in the same format and layout.
+        """Write the file again at `path` with the values of A (n, d), in its format and layout; return the path.
 
         Cells that are as in X stay as they are in the file. Mended ones are rounded where `integer`, kept within
         `bounds`, and NaN is written as missing. The file appears complete or not at all; one that exists is replaced
@@ -135,10 +135,11 @@ class Dataset:
         return path
 
     def _mended(self, A: ArrayLike) -> tuple[Array, Mask]:
-        """Return what is to be written, and where it differs from what is there."""
+        """Return the values to write, and the mask of those that differ from the values in the file."""
         return to_write(A, self.X, self.integer, self.bounds, self.source)
 
     def _check_output(self, path: Path, force: bool) -> None:
+        """Raise FileError if the output cannot be written at `path`."""
         if not path.parent.is_dir():
             raise FileError(f"{path}: cannot be written: the folder {path.parent} does not exist, make it first")
         if path.is_dir() and not self.folder:
@@ -155,7 +156,7 @@ class Dataset:
 
     @staticmethod
     def _check_folder(path: Path, new: Path) -> None:
-        """Refuse to replace a folder that holds anything but older versions of what was just made."""
+        """Raise FileError if a folder to be replaced holds anything but older versions of the new files."""
         others = sorted(set(files_below(path)) - set(files_below(new)))
         if others:
             raise FileError(
@@ -166,7 +167,7 @@ class Dataset:
 def to_write(
     A: ArrayLike, X: Array, integer: Mask, bounds: tuple[float, float] | None, source: Path
 ) -> tuple[Array, Mask]:
-    """Return mended values as they can be written in the place of `X`, and where they differ from it."""
+    """Return mended values as they can be written instead of `X`, and the mask of those that differ from it."""
     given: NDArray[Any] = np.asarray(A)
     if given.shape != X.shape:
         raise ValueError(f"{source}: A must have the shape of X, {X.shape}, got {given.shape}")
@@ -183,5 +184,6 @@ def to_write(
 
 
 def _differ(A: Array, B: Array) -> Mask:
+    """Return which entries differ; two that are NaN do not."""
     same: Mask = (A == B) | (np.isnan(A) & np.isnan(B))
     return ~same

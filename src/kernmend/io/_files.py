@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import mkdtemp, mkstemp
 from typing import Any
 
+# Largest number of bytes that a packed file may unpack to.
 MAX_BYTES = 16 * 2**30
-"""No packed file may unpack to more than this."""
+# Largest ratio of unpacked to packed bytes of a file that unpacks to more than `FREE_BYTES`.
 MAX_RATIO = 200
-"""... nor to more than this many times its size,"""
+# Number of bytes that any file may unpack to.
 FREE_BYTES = 256 * 2**20
-"""... unless it unpacks to less than this."""
 
 
 class FileError(ValueError):
@@ -23,7 +23,7 @@ class FileError(ValueError):
 
 
 def need(module: str, what: str) -> Any:
-    """Import an optional package, or say how to install it."""
+    """Return an optional module; FileError, which says how to install it, if it is missing. `what` needs it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -87,7 +87,7 @@ def files_below(folder: Path) -> list[str]:
 
 
 def stamp(path: Path) -> object:
-    """Return what changes when a file or folder is changed: sizes and times."""
+    """Return the sizes and times of a file, or of all files in a folder: another value means that it was changed."""
 
     def of(file: Path) -> tuple[int, int]:
         facts = file.stat()
@@ -124,7 +124,7 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
 
 
 def place_folder(new: Path, old: Path) -> None:
-    """Put `new` in the place of `old`: no file system call replaces a folder that is not empty."""
+    """Replace the folder `old` by `new`, or leave it: no call of the system replaces a folder that is not empty."""
     aside = Path(mkdtemp(prefix=f".{old.stem}-old-", dir=old.parent)) / old.name
     old.replace(aside)
     try:
@@ -137,6 +137,7 @@ def place_folder(new: Path, old: Path) -> None:
 
 
 def _umask() -> int:
+    """Return the permissions that new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -14,6 +14,7 @@ from kernmend.io._numpy import ZIP_MAGIC, no_member
 from kernmend.io._pictures import Kind, Picture, decode, encode
 from kernmend.io._zips import content, opened, rewrite
 
+# Endings of files that are taken for images, in lower case.
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pbm", ".pnm", ".webp")
 
 
@@ -29,7 +30,7 @@ class ImageFolder(Format):
         return not head
 
     def read(self, ask: Request) -> Dataset:
-        """Read all images; other files pass through."""
+        """Return the data set of all images; other files pass through."""
         names = files_below(ask.path)
         if not names:
             raise FileError(f"{ask.path}: the folder is empty: give one with images")
@@ -47,7 +48,7 @@ class ImageFolder(Format):
 
 
 class ImageZip(Format):
-    """The same, packed."""
+    """All images in a zip archive."""
 
     name = "zip"
     words = "a zip archive"
@@ -58,7 +59,7 @@ class ImageZip(Format):
         return head.startswith(ZIP_MAGIC)
 
     def read(self, ask: Request) -> Dataset:
-        """Read all images; other files pass through."""
+        """Return the data set of all images; other files pass through."""
 
         def save_rows(temporary: Path, new: dict[str, Array]) -> None:
             def replace(info: ZipInfo, old: ZipFile) -> bytes | None:
@@ -88,6 +89,7 @@ def _dataset(
     load: Callable[[str], bytes],
     save_rows: Callable[[Path, dict[str, Array]], None],
 ) -> Dataset:
+    """Return the data set of the images among `names`; `load` reads a file, `save_rows` writes changed images."""
     no_member(ask)
     ask.no_columns("images")
     images = [name for name in names if _is_image(name)]
@@ -118,7 +120,7 @@ def _dataset(
 
 
 def _rows(ask: Request, images: list[str], load: Callable[[str], bytes]) -> tuple[Picture, Array, tuple[str, ...]]:
-    """Return the first picture, all of them as rows, and what is to be said of them."""
+    """Return the first picture, all pictures as rows, and notes on how they were read."""
     first = decode(load(images[0]), f"{ask.path}: {images[0]}", None)
     needed = len(images) * first.values.size * 8
     if needed > MAX_BYTES:
@@ -136,6 +138,7 @@ def _rows(ask: Request, images: list[str], load: Callable[[str], bytes]) -> tupl
 
 
 def _check_alike(ask: Request, first: str, expected: Kind, name: str, kind: Kind) -> None:
+    """Raise FileError where an image has other pixels than the first."""
     if kind != expected:
         raise FileError(
             f"{ask.path}: {name} has {kind.words} but {first} has {expected.words}: all images must be of one kind, "

@@ -15,13 +15,18 @@ from kernmend.io._arrays import Entry, Raw, array_dataset, pick
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, check_expansion, damaged
 
+# Bytes of the header.
 HEADER = 128
+# Types of an element that is a variable: plain, and packed by zlib.
 MATRIX, PACKED = 14, 15
+# Flags of a variable: truth values, complex numbers.
 LOGICAL, COMPLEX = 0x0200, 0x0800
+# NumPy's type of numbers as they are stored, by the type of the element.
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+# NumPy's type of a variable, by its class in MATLAB.
 CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
+# Bytes of a packed variable that are unpacked at first: enough for its flags, dimensions and name.
 PEEK = 4096
-"""Enough bytes of a packed variable to hold its flags, dimensions and name."""
 
 Order: TypeAlias = Literal["little", "big"]
 
@@ -45,7 +50,7 @@ def _element(data: bytes, at: int, order: Order) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable of a file, which lies in its bytes start to end."""
+    """One variable of a file, in its bytes from `start` to `end`."""
 
     name: str
     entry: Entry
@@ -98,13 +103,14 @@ class Variable:
 
 
 def _tag(kind: int, size: int, order: Order) -> bytes:
+    """Return the tag of an element; FileError if it is too large for one."""
     if size >= 2**32:
         raise FileError("a variable of 4 GB or more does not fit in a MATLAB 5 file: save the input with -v7.3")
     return kind.to_bytes(4, order) + size.to_bytes(4, order)
 
 
 def variables(raw: bytes, order: Order) -> list[Variable]:
-    """Return what a file holds, numbers unread."""
+    """Return the variables of a file, without reading their numbers."""
     found = []
     at = HEADER
     while at < len(raw):
@@ -120,6 +126,7 @@ def variables(raw: bytes, order: Order) -> list[Variable]:
 
 
 def _variable(inner: bytes, order: Order, packed: bool, start: int, end: int) -> Variable:
+    """Return a variable from the first bytes of its own elements."""
     _, at, _, after_flags = _element(inner, 0, order)
     flags = int.from_bytes(inner[at : at + 4], order)
     code = flags & 0xFF
@@ -151,7 +158,7 @@ class Matlab(Format):
         return order_of(head) is not None
 
     def read(self, ask: Request) -> Dataset:
-        """Read the only matrix, or the named variable."""
+        """Return the data set of the only matrix, or of the named variable."""
         raw = ask.path.read_bytes()
         order = order_of(raw)
         if order is None:

@@ -15,8 +15,11 @@ from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
 from kernmend.io._zips import content, opened, rewrite
 
+# First bytes of an npy file.
 MAGIC = b"\x93NUMPY"
+# First bytes of a zip archive: one with files, and an empty one.
 ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+# Readers of the header by the version of the format; later versions are for records.
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -42,7 +45,7 @@ class NpyBytes:
 
 
 def read_header(file: IO[bytes]) -> tuple[Entry, bool]:
-    """Return what an npy file says it holds, and whether columns come first."""
+    """Return shape and type that the header of an npy file states, and whether it is in the order of columns."""
     version = npy.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"version {version} of npy holds records")
@@ -76,7 +79,7 @@ class Npy(Format):
         return head.startswith(MAGIC)
 
     def read(self, ask: Request) -> Dataset:
-        """Read the array."""
+        """Return the data set of the array."""
         no_member(ask)
         there = parse(ask.path.read_bytes(), ask)
 
@@ -87,7 +90,7 @@ class Npy(Format):
 
 
 def no_member(ask: Request) -> None:
-    """Refuse the name of an array where there is only one."""
+    """Raise FileError if an array was named in a file that holds a single table."""
     if ask.member is not None:
         raise FileError(f"{ask.path}: holds a single table, leave out ::{ask.member}")
 
@@ -104,7 +107,7 @@ class Npz(Format):
         return head.startswith(ZIP_MAGIC) and (path.suffix.lower() == ".npz" or _all_npy(path))
 
     def read(self, ask: Request) -> Dataset:
-        """Read the only matrix, or the named array."""
+        """Return the data set of the only matrix, or of the named array."""
         with opened(ask.path) as archive:
             infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             entries = {name: _entry(archive, info) for name, info in infos.items() if info.filename.endswith(".npy")}
@@ -124,13 +127,14 @@ class Npz(Format):
 
 
 def _all_npy(path: Path) -> bool:
+    """Return whether a zip has files and all are npy files by their names."""
     with damaged(path, "zip archive"), ZipFile(path) as archive:
         names = archive.namelist()
     return bool(names) and all(name.endswith(".npy") for name in names)
 
 
 def _entry(archive: ZipFile, info: ZipInfo) -> Entry:
-    """Return what a member holds; one that is not understood passes through as an array of nothing."""
+    """Return shape and type of a member; one that is no npy file counts as an array of no axes."""
     unknown: np.dtype[Any] = np.dtype("V1")
     with archive.open(info) as file:
         if file.read(len(MAGIC)) != MAGIC:

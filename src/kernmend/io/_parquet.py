@@ -15,7 +15,7 @@ from kernmend.io._text import unique
 
 
 class Parquet(Format):
-    """Read and written by pyarrow."""
+    """Parquet files, read and written by pyarrow."""
 
     name = "parquet"
     words = "a Parquet file"
@@ -26,7 +26,7 @@ class Parquet(Format):
         return head.startswith(b"PAR1")
 
     def read(self, ask: Request) -> Dataset:
-        """Read the columns of whole numbers and floats."""
+        """Return the data set of the columns of whole numbers and floats."""
         no_member(ask)
         parquet = need("pyarrow.parquet", "parquet")
         with damaged(ask.path, "Parquet file"), parquet.ParquetFile(ask.path) as file:
@@ -120,7 +120,7 @@ def numbers(table: Any, features: list[int], kinds: list[np.dtype[Any]], ask: Re
 
 
 def put(table: Any, features: list[int], kinds: list[np.dtype[Any]], A: Array, changed: Mask, ask: Request) -> Any:
-    """Return the table with the changed cells of A."""
+    """Return the table with the values of A in the changed cells."""
     arrow, new = need("pyarrow", "parquet"), table
     for j in np.flatnonzero(changed.any(axis=0)):
         column = _mended(arrow, table.column(features[j]), kinds[j], A[:, j], changed[:, j], ask)

@@ -12,10 +12,14 @@ from kernmend._typing import Array
 from kernmend.io._arrays import cast
 from kernmend.io._files import FileError, damaged, need
 
-logging.getLogger("PIL").addHandler(logging.NullHandler())  # it would print what a FileError says
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # It would print what a FileError tells already.
+# Formats that are read, by their names in pillow.
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
+# Largest number of pixels of an image.
 MAX_PIXELS = 10**8
+# Facts of an image that are written again with changed pixels.
 KEPT = ("dpi", "icc_profile", "exif", "transparency")
+# Compressions of TIFF that lose nothing, so that they are used again.
 TIFF_PACKINGS = frozenset(["raw", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits", "group3", "group4"])
 
 
@@ -89,6 +93,7 @@ def encode(data: bytes, values: Array, where: str) -> bytes:
 
 
 def _opened(data: bytes, where: str) -> Any:
+    """Return the image, open and not unpacked; FileError if it is of a kind that is not read."""
     pillow = need("PIL", "images")
     try:
         image = need("PIL.Image", "images").open(BytesIO(data), formats=DECODERS)
@@ -129,6 +134,7 @@ def _parts(image: Any, where: str) -> tuple[Kind, Any, Any]:
 
 
 def _notes(image: Any) -> tuple[str, ...]:
+    """Return what writing an image again will change, as the ends of sentences."""
     notes = []
     if image.mode in ("P", "PA"):
         notes.append("have a palette: they are read as grey or colour, and written so if they are mended")

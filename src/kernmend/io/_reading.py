@@ -15,7 +15,7 @@ from kernmend.io._parquet import Parquet
 
 FORMATS: tuple[Format, ...] = (
     *(Npy(), Npz(), ImageZip(), Parquet(), Matlab(), Matlab73(), Hdf5(), Zarr(), ImageFolder()),
-    Csv(),  # last: what is text and nothing else
+    Csv(),  # The last, since it takes every text.
 )
 
 FOREIGN = {
@@ -34,8 +34,9 @@ FOREIGN = {
     b"\x80\x05\x95": "a pickle, which is not read for safety: save it as npy or csv",
     b"ARROW1": "an Arrow file: save it as parquet",
 }
-"""What else people hand over, by its first bytes."""
+"""Files of other kinds that are often given, by their first bytes, with what to do."""
 
+# Number of bytes from the beginning of a file that its format is recognised by.
 HEAD = 1024
 
 
@@ -46,7 +47,7 @@ def read(
     image_shape: Sequence[int] | None = None,
     missing: Sequence[str | float] = (),
 ) -> Dataset:
-    """Read the numbers of a file or folder: csv, tsv, parquet, npy, npz, mat, HDF5, zarr, or images.
+    """Return the numbers of a file or folder: csv, tsv, parquet, npy, npz, mat, HDF5, zarr, or images.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def request(
     image_shape: Sequence[int] | None = None,
     missing: Sequence[str | float] = (),
 ) -> Request:
-    """Return what is asked for by the arguments of `read`."""
+    """Return the arguments of `read` as a request, checked."""
     place, member = _split(path)
     shape = None if image_shape is None else _checked_shape(image_shape)
     return Request(
@@ -97,6 +98,7 @@ def _split(path: str | Path) -> tuple[Path, str | None]:
 
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of an image, without an axis of one channel; FileError if it is none."""
     whole = tuple(int(length) for length in shape)
     if len(whole) == 3 and whole[2] == 1:
         whole = whole[:2]

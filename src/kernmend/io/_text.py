@@ -10,13 +10,18 @@ from pathlib import Path
 
 from kernmend.io._files import FileError
 
+# Delimiters that are tried.
 DELIMITERS = (",", ";", "\t", "|", " ")
+# Texts that mean a missing value in Excel.
 EXCEL_MISSING = frozenset(["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"])
 MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 """Texts that mean a missing value, as in pandas."""
+# A number with a decimal point or comma, or infinity.
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
+# A quoted cell, and the rest of one that began in an earlier line.
 QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"(?!")')
 QUOTE_END = re.compile(r'[^"]*(?:""[^"]*)*"(?!")')
+# Characters, records, and cells of a record that the delimiter is guessed from.
 SAMPLE = 2**16
 SAMPLE_RECORDS = 50
 SAMPLE_CELLS = 200
@@ -36,7 +41,7 @@ class Text:
 
 
 def decode(raw: bytes, path: Path) -> Text:
-    """Decode UTF-8, UTF-16 with a mark, or else Latin-1, in which any bytes are text."""
+    """Return bytes as text: UTF-8, UTF-16 with a mark, or else Latin-1, in which any bytes are text."""
     marks = {BOM_UTF8: "utf-8", BOM_UTF16_LE: "utf-16-le", BOM_UTF16_BE: "utf-16-be"}
     mark = next((mark for mark in marks if raw.startswith(mark)), b"")
     body = raw[len(mark) :]
@@ -126,7 +131,7 @@ def replaced(cell: str, value: str) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text looks like a number, with a point or a comma."""
+    """Return whether a text is a number, with a decimal point or comma."""
     return NUMBER.fullmatch(text) is not None
 
 
@@ -146,6 +151,7 @@ def guess_delimiter(text: str) -> str:
 
 
 def _share_of_numbers(rows: list[list[str]]) -> float:
+    """Return the share of the cells below the first record that are numbers or missing."""
     texts = [plain(cell) for row in rows[1:] or rows for cell in row[:SAMPLE_CELLS]]
     return sum(text in MISSING or is_number(text) for text in texts) / len(texts)
 

@@ -1,9 +1,13 @@
-"""The process that opens HDF5 and zarr files, run as a script by `_containers.py`.
+"""The process that opens HDF5 files and zarr folders, run as a script by `_containers.py`.
 
 The HDF5 library is not safe on damaged files: of 10,000, reading the attributes crashed on 2 and did not end within
-30 seconds on 7 (reading numbers: none); it also crashes when a file cannot grow. So no such file is opened in the
+30 seconds on 7 (reading numbers: none); it also crashes when a file cannot grow. So no HDF5 file is opened in the
 user's process: this one does it, with a limit on its memory, and may die. It takes requests as lines of JSON, each
 followed by the bytes of an array if one is to be written, and answers in the same way.
+
+Zarr folders are opened here as well, for the limit on memory. `_blocks.py` alone also opens them in its own process,
+by `zarr_array`, to read and write a block at a time: it asks this process first what a folder holds, and the check of
+the codecs is the same.
 """
 
 import json
@@ -16,11 +20,14 @@ from typing import Any
 
 import numpy as np
 
+# Names of the zarr codecs that are allowed: those that compress, ...
 PACKERS = frozenset(["blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"])
+# ... those that only verify, ...
 CHECKS = frozenset(["adler32", "crc32", "crc32c", "fletcher32"])
+# ... and those that change numbers before they are compressed.
 FILTERS = frozenset(["astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize", "shuffle"])
 SAFE_CODECS = PACKERS | CHECKS | FILTERS | {"bytes", "transpose", "sharding_indexed"}
-"""Not pickle, which zarr would run."""
+"""All codecs that are allowed. Pickle is not among them, since zarr would run what it holds."""
 
 
 def limit(memory: int) -> None:
@@ -33,11 +40,11 @@ def limit(memory: int) -> None:
 
 
 def hdf5_list(path: str) -> dict[str, Any]:
-    """Return shape, type, bytes of a chunk and MATLAB class of all data sets that lie in the file itself."""
+    """Return shape, type, bytes of a chunk and MATLAB class of each data set, by name, that is in the file itself."""
     h5py: Any = import_module("h5py")
     found: dict[str, Any] = {}
 
-    def look(name: str, item: Any) -> None:
+    def note(name: str, item: Any) -> None:
         if not isinstance(item, h5py.Dataset) or name.startswith("#") or item.is_virtual or item.external:
             return
         shape = () if item.shape is None else item.shape
@@ -49,12 +56,12 @@ def hdf5_list(path: str) -> dict[str, Any]:
         found[name] = [list(map(int, shape)), kind if item.dtype.kind != "V" else "V1", int(chunk), word]
 
     with h5py.File(path, "r") as file:
-        file.visititems(look)
+        file.visititems(note)
     return found
 
 
 def hdf5_read(path: str, name: str) -> Any:
-    """Return one data set."""
+    """Return the values of one data set."""
     h5py: Any = import_module("h5py")
     with h5py.File(path, "r") as file:
         return file[name][...]
@@ -77,7 +84,8 @@ def _codecs(part: Any) -> set[str]:
     return own.union(*(_codecs(value) for value in part.values()))
 
 
-def _zarr_array(path: str, name: str, mode: str) -> Any:
+def zarr_array(path: str, name: str, mode: str) -> Any:
+    """Return an array of a zarr folder, open; ValueError if it uses a codec that is not safe."""
     zarr: Any = import_module("zarr")
     root = zarr.open(path, mode=mode, use_consolidated=False)
     array = root if name == "/" else root[name]
@@ -89,7 +97,7 @@ def _zarr_array(path: str, name: str, mode: str) -> Any:
 
 
 def zarr_list(path: str) -> dict[str, Any]:
-    """Return shape, type and bytes of a chunk of all arrays; `/` is the only one of a store that is an array."""
+    """Return shape, type and bytes of a chunk of each array, by name; a folder that is one array names it `/`."""
     zarr: Any = import_module("zarr")
     root = zarr.open(path, mode="r", use_consolidated=False)
     arrays = {"/": root} if isinstance(root, zarr.Array) else dict(root.members(max_depth=None))
@@ -103,13 +111,13 @@ def zarr_list(path: str) -> dict[str, Any]:
 
 
 def zarr_read(path: str, name: str) -> Any:
-    """Return one array."""
-    return np.asarray(_zarr_array(path, name, "r")[...])
+    """Return the values of one array."""
+    return np.asarray(zarr_array(path, name, "r")[...])
 
 
 def zarr_write(path: str, name: str, array: Any) -> None:
     """Put other values in an array; chunks in which nothing changes are not written."""
-    there = _zarr_array(path, name, "r+")
+    there = zarr_array(path, name, "r+")
     old = np.asarray(there[...])
     where = np.nonzero(~((old == array) | ((old != old) & (array != array))))
     there.vindex[where] = array[where]
@@ -126,7 +134,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
 
 
 def answer(request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
-    """Do what is asked; an error is an answer too."""
+    """Return the answer to a request: its head for JSON, and the bytes of an array; an error is an answer too."""
     extra = []
     if "shape" in request:
         extra = [np.frombuffer(data, request["dtype"]).reshape(request["shape"])]

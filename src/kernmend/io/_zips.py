@@ -10,12 +10,13 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from kernmend.io._files import FileError, check_expansion, damaged
 
+# Flag of a file in an archive that is encrypted.
 ENCRYPTED = 0x1
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[ZipFile]:
-    """Open a zip for reading after a check of everything that it declares."""
+    """Give a zip, open for reading, after a check of everything that it declares; FileError if it is not safe."""
     with damaged(path, "zip archive"), ZipFile(path) as archive:
         infos = archive.infolist()
         for info in infos:
@@ -29,6 +30,7 @@ def opened(path: Path) -> Iterator[ZipFile]:
 
 
 def _check_member(path: Path, info: ZipInfo) -> None:
+    """Raise FileError for a file that leads outside, is a link, is encrypted or packed by another method."""
     name = info.orig_filename
     if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or ".." in re.split(r"[/\\]", name) or "\0" in name:
         raise FileError(f"{path}: refused, the name {name!r} in it leads outside: pack it again with relative names")
@@ -38,7 +40,7 @@ def _check_member(path: Path, info: ZipInfo) -> None:
         raise FileError(f"{path}: is encrypted: unpack it first")
     # The other methods of zipfile unpack a whole block at once, however long it gets.
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        raise FileError(f"{path}: packed by an unusual method: pack it again with the usual one, deflate")
+        raise FileError(f"{path}: packed by an unusual method: pack it again with deflate")
 
 
 def content(archive: ZipFile, info: ZipInfo) -> bytes:

@@ -17,7 +17,7 @@ from kernmend._typing import Array
 
 @dataclass(frozen=True)
 class Table:
-    """What mending needs to know of its input. `restore` gives the mended matrix back in the shape of the input."""
+    """An input as a matrix with its names and types. `restore` turns a mended matrix into the type of the input."""
 
     X: Array
     restore: Callable[[Array], Any]
@@ -30,7 +30,7 @@ class Table:
 
 
 def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[int, ...] | None = None) -> Table:
-    """Return a pandas or polars DataFrame, or an array, as a table; `columns` are those of a DataFrame to look at."""
+    """Return a pandas or polars DataFrame, or an array, as a table; `columns` names those of a DataFrame to mend."""
     table = _as_table(X, columns)
     if image_shape is None:
         return table
@@ -41,6 +41,7 @@ def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[in
 
 
 def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
+    """Return a DataFrame or an array as a table, without the shape of images."""
     module = type(X).__module__.partition(".")[0]
     if module == "pandas" and hasattr(X, "iloc") and X.ndim == 2:
         return _of_pandas(X, columns)
@@ -52,7 +53,7 @@ def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
 
 
 def settle(A: Array, table: Any) -> Array:
-    """Return what was mended as it can be given back: integers rounded, changed values within the natural range."""
+    """Return mended values as they can be given back: integers rounded, changed values within the natural range."""
     out = A
     if table.integer is not None and table.integer.any():
         out = np.where(table.integer, np.round(A), A).astype(A.dtype, copy=False)
@@ -68,6 +69,7 @@ def changed(A: Array, X: Array) -> NDArray[np.bool_]:
 
 
 def _of_array(X: Any) -> Table:
+    """Return an array as a table; one that is no matrix of numbers as it is, for the estimator to refuse."""
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbO":
         return Table(X, lambda A: A)  # the estimator says what is wrong with it
     if X.dtype.kind in "bO":
@@ -88,6 +90,7 @@ def _of_array(X: Any) -> Table:
 
 
 def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
+    """Return the columns of numbers of a pandas DataFrame as a table."""
     import pandas as pd
 
     names = [str(name) for name in X.columns]
@@ -113,6 +116,7 @@ def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
 
 
 def _of_polars(X: Any, columns: Sequence[str] | None) -> Table:
+    """Return the columns of numbers of a polars DataFrame as a table."""
     import polars as pl
 
     names = list(X.columns)
@@ -140,8 +144,8 @@ def _merged(part: Any, new: Array, where: NDArray[np.bool_]) -> list[Any]:
     limits = _limits(part.dtype)
     if limits is not None:
         values = _integers(new[where], limits)
-    for place, value in zip(np.flatnonzero(where), values, strict=True):
-        out[place] = value
+    for position, value in zip(np.flatnonzero(where), values, strict=True):
+        out[position] = value
     return out
 
 
@@ -155,18 +159,20 @@ def _limits(dtype: Any) -> tuple[int, int] | None:
 
 
 def _integers(values: Array, limits: tuple[int, int] | None) -> list[int]:
+    """Return values rounded to integers within the limits, by default those of 64 bits."""
     low, high = limits or (-(2**63), 2**63 - 1)
     return [min(max(round(value), low), high) for value in values.tolist()]
 
 
 def _matrix(parts: list[Array], *, single: bool) -> Array:
+    """Return columns as a matrix, float32 if `single`; ValueError if there are none."""
     if not parts:
         raise ValueError("there is no column of numbers to mend")
     return np.column_stack(parts).astype(np.float32 if single else np.float64, copy=False)
 
 
 def _choose(names: list[str], number: list[bool], wanted: Sequence[str] | None) -> list[int]:
-    """Return the places of the columns to look at: all numbers, or those asked for."""
+    """Return the numbers of the columns to mend: all that hold numbers, or those asked for."""
     if wanted is None:
         return [j for j, is_number in enumerate(number) if is_number]
     for name in wanted:
@@ -178,8 +184,10 @@ def _choose(names: list[str], number: list[bool], wanted: Sequence[str] | None) 
 
 
 def _names(names: list[str], chosen: list[int]) -> tuple[str, ...]:
+    """Return the names of the chosen columns."""
     return tuple(names[j] for j in chosen)
 
 
 def _others(names: list[str], chosen: list[int]) -> tuple[str, ...]:
+    """Return the names of the columns that are not chosen."""
     return tuple(name for j, name in enumerate(names) if j not in set(chosen))

@@ -11,9 +11,13 @@ import numpy as np
 
 from kernmend._typing import Array
 
-WORTH = 0.7  # of the features: with more coordinates than this, changing to them and back is not
-ROUNDING = 1e-9  # of the largest entry: a start that differs by more has parts that are in no coordinate
-NOTHING = 1e-13  # of the length of a row: less outside of the span is rounding
+# Largest number of coordinates, as a share of the features, at which changing to them and back saves time.
+WORTH = 0.7
+# Largest difference, as a share of the largest entry, between a start and what its coordinates give back. A start that
+# differs by more has parts outside of the coordinates.
+ROUNDING = 1e-9
+# Length of the part of a row outside of the span, as a share of that of the row, below which it is rounding.
+NOTHING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,13 @@ class Span:
         return cls(np.ascontiguousarray(np.linalg.qr(L.T)[0].T))
 
     def coordinates(self, L: Array) -> Array:
-        """Return the coordinates of rows within the span."""
+        """Return the coordinates of rows within the span; the last one, that of the part outside, is 0."""
         return np.hstack([L @ self.basis.T, np.zeros((L.shape[0], 1), L.dtype)])
 
     def enter(self, X: Array, start: Array) -> "Within | None":
-        """Return rows and where each of them starts in coordinates; None if a start is outside what they can say."""
+        """Return the rows `X` and their starts in coordinates; None if coordinates cannot express a start."""
         inside, outside = np.zeros((X.shape[0], self.basis.shape[0])), X.copy()
-        for _ in range(2):  # what rounding leaves of the span the first time, the second time takes off
+        for _ in range(2):  # The second pass removes what rounding left in the span after the first.
             rest = outside @ self.basis.T
             inside += rest
             outside -= rest @ self.basis

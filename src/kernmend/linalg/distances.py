@@ -7,13 +7,16 @@ from scipy.spatial.distance import pdist
 
 from kernmend._typing import Array
 
-_BLOCK_ELEMENTS = 1 << 20  # 8 MB of float64: temporaries of this size stay out of the n×n count
-CACHED_ELEMENTS = 1 << 16  # half a megabyte: several passes over such a block go through the cache
-_FAR = 1e6  # caps from the centre: what is farther counts as this far, lest float32 overflow
+# Entries of a block of rows, 8 MB of float64: small beside the n×n arrays that the memory is counted in.
+_BLOCK_ELEMENTS = 1 << 20
+# Entries of a block that stays in the cache for several passes, half a megabyte of float64.
+CACHED_ELEMENTS = 1 << 16
+# Distance from the centre, in caps, at which entries are clipped: the squares of larger ones would overflow in float32.
+_FAR = 1e6
 
 
 def row_blocks(n_rows: int, n_columns: int, *, elements: int | None = None) -> Iterator[slice]:
-    """Slices of rows, so that one block of an (n_rows, n_columns) array has `elements`, about a million if None."""
+    """Return slices of rows whose blocks of an (n_rows, n_columns) array have `elements` entries (None: a million)."""
     size = max(1, (elements or _BLOCK_ELEMENTS) // max(1, n_columns))
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
 
@@ -52,9 +55,10 @@ def capped_squared_distances(X: Array, Y: Array, cap: float) -> Array:
 
 
 def centre_of(X: Array) -> Array:
-    """Return a place among the rows. Distances do not depend on it, but their rounding does: it grows with the norms.
+    """Return a point among the rows: the median of at most 64 of them, evenly spaced.
 
-    The median of a few rows is as good as the mean of all, and one far outlier does not carry it away.
+    Rows are centred there before distances are computed. Distances do not depend on it, but their rounding grows with
+    the norms. The median of some rows is as good as the mean of all, and one far outlier does not move it.
     """
     centre: Array = np.median(X[:: X.shape[0] // 64 + 1], axis=0)
     return centre
@@ -75,14 +79,9 @@ def squared_distances_by_norms(X: Array, x2: Array, Y: Array, y2: Array) -> Arra
 def median_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> float:
     """Return the median of |x_i - x_j|^2 over pairs of different rows, on at most `max_rows` of them.
 
-    Where over half of the pairs coincide, the mean of the others; 0.0 only if all rows are equal.
+    Where over half of the pairs coincide it is the mean of the others, and 0.0 only if all rows are equal.
     """
-    if X.shape[0] > max_rows:
-        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
-    pairs = pdist(X, "sqeuclidean")  # not by inner products: exactly 0 for equal rows
-    median = float(np.median(pairs)) if pairs.size else 0.0
-    apart = pairs[pairs > 0]
-    return median if median > 0 or apart.size == 0 else float(apart.mean())
+    return _typical(pdist(_some_rows(X, max_rows, seed), "sqeuclidean"))  # exactly 0 for equal rows
 
 
 def observed_squared_distances(X: Array, Y: Array | None = None) -> Array:
@@ -90,7 +89,7 @@ def observed_squared_distances(X: Array, Y: Array | None = None) -> Array:
 
     `Y=None` means `X`, with a diagonal of 0. The factor makes distances over few and over many features comparable.
     """
-    centre = column_medians(X if Y is None else Y)  # far from the origin the differences would be all rounding
+    centre = column_medians(X if Y is None else Y)  # Far from the origin the differences would be rounding only.
     Xc = X - centre
     Yc = Xc if Y is None else Y - centre
     x_seen, y_seen = (~np.isnan(Z) for Z in (Xc, Yc))
@@ -121,12 +120,21 @@ def column_medians(X: Array) -> Array:
 def median_observed_squared_distance(X: Array, *, max_rows: int = 500, seed: int = 0) -> float:
     """Return the median of `observed_squared_distances` over pairs of different rows, on at most `max_rows` of them.
 
-    The kernel's gamma is counted in it. 0.0 only if no two rows differ.
+    Where over half of the pairs coincide it is the mean of the others, and 0.0 only if no two rows differ. The gamma of
+    a kernel is given in units of its inverse.
     """
-    if X.shape[0] > max_rows:
-        X = X[np.random.default_rng(seed).choice(X.shape[0], max_rows, replace=False)]
+    X = _some_rows(X, max_rows, seed)
     pairs = observed_squared_distances(X)[np.triu_indices(X.shape[0], 1)]
-    pairs = pairs[np.isfinite(pairs)]
+    return _typical(pairs[np.isfinite(pairs)])
+
+
+def _some_rows(X: Array, most: int, seed: int) -> Array:
+    """Return at most `most` of the rows, drawn at random if there are more."""
+    return X if X.shape[0] <= most else X[np.random.default_rng(seed).choice(X.shape[0], most, replace=False)]
+
+
+def _typical(pairs: Array) -> float:
+    """Return the median of squared distances; where that is 0 the mean of those above 0, and 0 if there is none."""
     median = float(np.median(pairs)) if pairs.size else 0.0
     apart = pairs[pairs > 0]
     return median if median > 0 or apart.size == 0 else float(apart.mean())

@@ -1,4 +1,7 @@
-"""Eigenvalues of Gram matrices: all of them, or those above a cut-off, warm-started."""
+"""Eigenvalues of symmetric matrices: all of them, or those above a cut-off, warm-started.
+
+This is the only module that calls a symmetric eigen-solver; all others call it.
+"""
 
 from dataclasses import dataclass, field
 
@@ -7,9 +10,13 @@ from scipy.linalg.lapack import spotrf
 
 from kernmend._typing import Array
 
-_DENSE_BELOW = 600  # rows: under this a dense solver is about as fast
-_DENSE_SHARE = 0.35  # of n: a search space wider than this costs as much as a dense solver
-_EXPANSIONS = 3  # of the search space before it is compressed to its best vectors
+# Number of rows up to which a dense solver is used: it is about as fast there.
+_DENSE_BELOW = 600
+# Width of the search space, as a share of n, above which the iteration costs as much as a dense solver.
+_DENSE_SHARE = 0.35
+# Number of times that the search space is widened before it is compressed to its best vectors.
+_EXPANSIONS = 3
+# Number of passes after which a dense solver takes over.
 _MAX_PASSES = 16
 
 
@@ -60,7 +67,7 @@ class TopEigenpairs:
         expansions = 0
         for _ in range(_MAX_PASSES):
             self.n_passes += 1
-            s, V = np.linalg.eigh(Q.T @ KQ)
+            s, V = eigenpairs(Q.T @ KQ)
             s, V = s[::-1], V[:, ::-1]
             kept = int(np.count_nonzero(s > cut))
             width = kept + _guards(kept)
@@ -73,7 +80,7 @@ class TopEigenpairs:
                 self._block = U
                 if _nothing_above(K, cut, s[:kept], U[:, :kept]):
                     return s[:kept].copy(), np.ascontiguousarray(U[:, :kept])
-                missing = width  # an eigenvector that the block does not contain: look for it with random ones
+                missing = width  # The block lacks an eigenvector above the cut-off: search for it with random ones.
             new = [residuals[:, norms > bound]]
             if missing > 0:
                 new.append(rng.standard_normal((n, max(missing, s.size))).astype(K.dtype))
@@ -87,8 +94,9 @@ class TopEigenpairs:
         return self._dense(K, cut)
 
     def _dense(self, K: Array, cut: float) -> tuple[Array, Array]:
+        """Return the eigenpairs above `cut` from all of them, and keep a block for the next call."""
         self.n_dense += 1
-        s, U = np.linalg.eigh(K)
+        s, U = eigenpairs(K)
         first = int(np.searchsorted(s, cut, side="right"))
         if K.shape[0] > self.dense_below:
             self._block = np.ascontiguousarray(U[:, max(0, first - _guards(s.size - first)) :])
@@ -96,7 +104,10 @@ class TopEigenpairs:
 
 
 def _guards(kept: int) -> int:
-    """Extra vectors in the block: the ratio of eigenvalues across the guards is the speed of the iteration."""
+    """Return the number of extra vectors in the block for `kept` pairs above the cut-off.
+
+    The ratio of eigenvalues across these guards is the speed of the iteration.
+    """
     return 10 + kept // 5
 
 
@@ -106,15 +117,16 @@ def _orthonormal(W: Array, against: Array | None = None) -> Array:
         return np.linalg.qr(W)[0]
     W = W / np.maximum(np.linalg.norm(W, axis=0), np.finfo(W.dtype).tiny)
     W = np.linalg.qr(W - against @ (against.T @ W))[0]
-    back = against.T @ W  # not zero where a column of W lay in the span: then once more
+    back = against.T @ W  # Not zero where a column of W was in the span: then it is subtracted a second time.
     return W if float(np.abs(back).max()) < 1e-8 else np.linalg.qr(W - against @ back)[0]
 
 
 def _nothing_above(K: Array, cut: float, s: Array, U: Array) -> bool:
-    """Whether every eigenvalue of K - U diag(s) U' is below `cut`, by a Cholesky factorisation of the difference.
+    """Return whether every eigenvalue of K - U diag(s) U' is below `cut`, which a Cholesky factorisation shows.
 
     In float32, for speed: what is left of K after the subtraction is of the order of the cut-off, so that its rounding
-    is far below the margin of 0.1 % that is allowed for it. (At the cut-off itself, g = 0 and the root cost the same.)
+    is far below the margin of 0.1 % that is allowed for it. At the cut-off itself, dropping an eigenvalue and keeping
+    it give the same objective.
     """
     difference: Array = (U * s) @ U.T
     difference -= K

@@ -5,12 +5,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend.linalg.eigen import eigenpairs
 
-_DENSE_BELOW = 80  # rows or columns: under this a dense solver is as fast
-_DENSE_SHARE = 0.35  # of min(n, d): a block wider than this costs as much as a dense solver
+# Number of rows or columns up to which a dense solver is used: it is as fast there.
+_DENSE_BELOW = 80
+# Width of the block, as a share of min(n, d), above which the iteration costs as much as a dense solver.
+_DENSE_SHARE = 0.35
+# Number of passes after which a dense solver takes over.
 _MAX_PASSES = 8
-_ROUNDING = 1e-10  # of |X|_2
-_GRAM_SAFE = 1e-4  # of |X|_2: above such a cut-off the eigenvalues of X'X give singular values to 1e-8
+# Singular value, as a share of the largest one, below which it is rounding.
+_ROUNDING = 1e-10
+# Cut-off, as a share of |X|_2, above which the eigenvalues of X'X give the singular values to 1e-8.
+_GRAM_SAFE = 1e-4
 
 
 @dataclass
@@ -50,14 +56,14 @@ class TopSingular:
             u, s, Vt = np.linalg.svd(P.T @ X, full_matrices=False)
             kept = min(int(np.count_nonzero(s > cut)), most)
             missing = min(kept + _guards(kept), most + _guards(most)) - s.size
-            if missing <= _guards(kept) // 2:  # half the guards are enough for this time
+            if missing <= _guards(kept) // 2:  # Half of the guards are enough for one call.
                 self._block = _with_fresh(Vt[: kept + _guards(kept)].T, missing, rng)
                 return P @ u[:, :kept], s[:kept], Vt[:kept]
             Q = _with_fresh(Vt.T, max(missing, s.size), rng)
         return self._dense(X, cut, most)
 
     def proved(self, X: Array, cut: float, triplets: tuple[Array, Array, Array], tol: float) -> bool:
-        """Whether (U, s, Vt) are singular triplets of X to `tol` (absolute) and no other value is above `cut`.
+        """Return whether (U, s, Vt) are singular triplets of X to `tol` (absolute) and no other value is above `cut`.
 
         With R = X - U S V', lambda_max(R R') < cut^2 is shown by a Cholesky factorisation of cut^2 I - R R'. Where
         either fails, all further calls are dense.
@@ -79,9 +85,10 @@ class TopSingular:
         return good
 
     def _dense(self, X: Array, cut: float, most: int) -> tuple[Array, Array, Array]:
+        """Return the triplets above `cut`, at most `most`, by a dense solver, and keep a block for the next call."""
         self.n_dense += 1
         tall = X.shape[0] > X.shape[1]
-        s2, W = np.linalg.eigh(X.T @ X if tall else X @ X.T)
+        s2, W = eigenpairs(X.T @ X if tall else X @ X.T)
         if s2[-1] > 0 and cut > _GRAM_SAFE * np.sqrt(s2[-1]):
             kept = min(int(np.count_nonzero(s2 > cut * cut)), most)
             s, W = np.sqrt(s2[::-1][:kept]), W[:, ::-1][:, :kept]
@@ -104,7 +111,7 @@ def compact_svd(X: Array) -> tuple[Array, Array, Array]:
 
 
 def spectral_norm(X: Array) -> float:
-    """Return about |X|_2, from below, to a few per cent."""
+    """Return a lower bound of |X|_2 that is exact to a few per cent."""
     if min(X.shape) <= _DENSE_BELOW:
         return float(np.linalg.norm(X, 2))
     _, s, _ = TopSingular()(X, 0.0, limit=1)
@@ -112,12 +119,15 @@ def spectral_norm(X: Array) -> float:
 
 
 def _guards(kept: int) -> int:
-    """Extra vectors in the block: the ratio of singular values across the guards is the speed of the iteration."""
+    """Return the number of extra vectors in the block for `kept` values above the cut-off.
+
+    The ratio of singular values across these guards is the speed of the iteration.
+    """
     return 6 + kept // 10
 
 
 def _with_fresh(Q: Array, count: int, rng: np.random.Generator) -> Array:
-    """Return Q with `count` random columns more."""
+    """Return Q with `count` further columns, which are random."""
     if count <= 0:
         return Q
     fresh = rng.standard_normal((Q.shape[0], count)) / np.sqrt(Q.shape[0])

@@ -6,12 +6,14 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-_SMALL = 2_000_000  # entries: products of such a matrix with a thin one take milliseconds
-THIN = 50  # columns
+# Number of entries up to which a matrix is small: its product with one of `THIN` columns takes milliseconds.
+_SMALL = 2_000_000
+# Number of columns of a thin matrix.
+THIN = 50
 
 
 def few_threads(n_entries: int) -> AbstractContextManager[Any]:
-    """Return a context with one BLAS thread for loops over small matrices.
+    """Return a context with one BLAS thread for loops over small matrices, and one without effect for others.
 
     A second thread saves little there, and where other processes use the cores, the threads wait for each other at
     every call: on 2 busy cores a Robust PCA of 500×500 took 20 s with two threads and 0.2 s with one.
@@ -21,5 +23,5 @@ def few_threads(n_entries: int) -> AbstractContextManager[Any]:
 
 @cache
 def _controller() -> Any:
-    """Return what knows the thread pools; to look for them takes milliseconds."""
+    """Return the controller of the thread pools, made once, since finding the pools takes milliseconds."""
     return ThreadpoolController()

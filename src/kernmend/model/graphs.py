@@ -41,7 +41,7 @@ def neighbour_graph(X: Array, n_neighbors: int) -> Any:
         distances = np.sqrt(np.take_along_axis(pairs, columns, axis=1))
     else:
         distances, columns = NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
-    met = np.isfinite(distances)  # rows without a common feature have no distance
+    met = np.isfinite(distances)  # Rows without a common feature have no distance.
     width = float(distances[met].mean()) if met.any() else 0.0
     weights = np.exp(-np.square(distances / (width or 1.0)), where=met, out=np.zeros_like(distances))
     rows = np.repeat(np.arange(n), k)
@@ -114,7 +114,7 @@ def check_graph(name: str, graph: Any, n_nodes: int) -> Any:
 class GraphTerm(Term):
     """weight tr(A' Phi A) of a Laplacian Phi over the rows: neighbours should be alike. For `solvers.admm`.
 
-    The prox is (I + 2 t weight Phi)^(-1) V, by the eigenvectors of Phi, so that every t costs the same.
+    The prox is (I + 2 t weight Phi)^(-1) V, by the eigenvectors of Phi, so that a new t needs no new factorisation.
     """
 
     part: ClassVar[Literal["low_rank", "error", "gram"]] = "gram"
@@ -145,12 +145,12 @@ class TwoGraphs:
     feature_weight: float
 
     def __call__(self, Z: Array) -> tuple[float, Array]:
-        """Return the value and the gradient."""
+        """Return the value at Z and the gradient."""
         half: Array = self.weight * (self.laplacian @ Z)
         half += self.feature_weight * (self.feature_laplacian @ Z.T).T
         return float(np.vdot(Z, half)), 2.0 * half
 
     @property
     def lipschitz(self) -> float:
-        """A bound on that of the gradient: a normalised Laplacian has no eigenvalue above 2."""
+        """A bound on the Lipschitz constant of the gradient: a normalised Laplacian has no eigenvalue above 2."""
         return 4.0 * (self.weight + self.feature_weight)

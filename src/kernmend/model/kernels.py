@@ -51,11 +51,12 @@ class Kernel(ABC):
     def majoriser(self, A: Array, X: Array) -> Array | None:
         """Return w with h(b_i, x_i) <= h(a_i, x_i) + w_i (|b_i - x_i|^2 - |a_i - x_i|^2) for all b; None if unknown.
 
-        Only `solver="alternating"` and `"alternating-parallel"` use it, for the paper's closed-form step.
+        Only `solver="alternating"` and `"alternating-parallel"` use it, for the paper's closed-form step: the error
+        model replaces the root by its tangent, eq. (aiargmin), and h in it by this bound, eq. (aiargmin3).
         """
         return None
 
-    def check(self, X: Array) -> None:  # noqa: B027 (nothing to check is the usual case, not an omission)
+    def check(self, X: Array) -> None:  # noqa: B027 (most kernels have nothing to check)
         """Raise ValueError where the kernel is not defined on the rows of `X`."""
 
     def diag_gradient(self, A: Array) -> Array:
@@ -93,7 +94,8 @@ class RadialKernel(Kernel):
 
     A radial kernel that is positive semidefinite in every dimension has a completely monotone f (Schoenberg), so h is
     concave in the squared distance, and its tangent there is a majoriser: the paper's step from eq. (sub1exp) to
-    (sub1expHQ).
+    (sub1expHQ). The paper shows it for the Gaussian by a conjugate function, eq. (HQprop), which is printed for
+    exp(+gamma |x|^2); the tangent of a concave function needs none and serves all radial kernels.
     """
 
     turns = True
@@ -121,11 +123,11 @@ class RadialKernel(Kernel):
         return np.zeros_like(A)
 
     def pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
-        centre = B.mean(axis=0)  # the sum does not depend on it; far from the origin its rounding does
+        centre = B.mean(axis=0)  # The sum does not depend on it, but its rounding far from the origin does.
         return self._pullback(A - centre, B - centre, K, G)
 
     def _pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
-        """Do the same with `A` and `B` near the origin; overwrites both `A` and `G`."""
+        """Return what `pullback` returns, for `A` and `B` that are centred already; overwrites both `A` and `G`."""
         for rows in row_blocks(*K.shape, elements=CACHED_ELEMENTS):
             G[rows] *= self.slope(K[rows])
         A *= G.sum(axis=1)[:, np.newaxis]
@@ -145,12 +147,20 @@ class RadialKernel(Kernel):
         return 2.0 * self.gap(t), (-4.0 * self.slope(k))[:, np.newaxis] * difference
 
     def majoriser(self, A: Array, X: Array) -> Array | None:
+        # For the Gaussian 2 gamma p_i, with p_i = exp(-gamma |a_i - x_i|^2) of eq. (sub1expHQUpdate1).
         difference = np.subtract(A, X, dtype=np.float64)
         return -2.0 * self.slope(self.profile(np.einsum("ij,ij->i", difference, difference)))
 
 
 class DotProductKernel(Kernel):
-    """k(a, b) = f(a'b). A subclass writes `profile` and `slope`."""
+    """k(a, b) = f(a'b). A subclass writes `profile` and `slope`.
+
+    The error term of eq. (sub1poly) has the gradient d delta_i (tau_a a_i - tau_x x_i), with tau of eq.
+    (sub1ployHQUpdate1), the `slope` without its factor d, and delta of eq. (sub1ployHQUpdate2), the inverse of the
+    root. The printed step, eq. (sub1ployHQUpdate3), replaces the term by 2 d delta_i (tau_a a_i - tau_x x_i)'(a_i -
+    x_i). That is no majoriser, and its gradient is another one, so that the step rests where F has a slope. So there is
+    no `majoriser` here, and the solvers follow the true gradient of `distances`.
+    """
 
     turns = True
 
@@ -227,9 +237,11 @@ class Polynomial(DotProductKernel):
 
     @property
     def _fractional(self) -> bool:
+        """Whether the degree is not a whole number."""
         return float(self.degree) != round(self.degree)
 
     def _power(self, u: Array, exponent: float) -> Array:
+        """Return (u + coef0)^exponent, with a negative base as 0 for a fractional degree; overwrites `u`."""
         u += self.coef0
         if self._fractional:
             np.maximum(u, 0.0, out=u)
@@ -264,7 +276,7 @@ class Polynomial(DotProductKernel):
 
 @dataclass(frozen=True)
 class Linear(DotProductKernel):
-    """k(a, b) = a'b: kernmend with this one is linear robust PCA."""
+    """k(a, b) = a'b. With it the objective is a relaxation of the linear model, eq. (eq:rpca)."""
 
     def profile(self, u: Array) -> Array:
         return u

@@ -1,4 +1,12 @@
-"""The objective that every solver minimises, put together from a kernel, a spectral penalty and an error model."""
+"""The objective of the paper's model, put together from a kernel, a penalty of the rank and an error model.
+
+Problem (NLRPCA) is to recover A from X = A + E. Low-rank recovery in the data space, eq. (eq:rpca), becomes
+
+    minimise over A:  |phi(A)|_* + lam |phi(A) - phi(X)|_{2,1}          eq. (eq:generalform)
+
+with the feature map phi of a kernel. With B, which stands for phi(A), that is eq. (Auxiliary), and with the constraint
+B'B = K(A) relaxed to a penalty eq. (relax). Here rows are samples; the paper writes the transpose.
+"""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +19,7 @@ from kernmend.model.penalties import SpectralPenalty
 
 @dataclass(frozen=True)
 class Parts:
-    """F(A, B) = low_rank + error + gram, the three terms of eq. (relax)."""
+    """F(A, B) = low_rank + error + gram, the three terms of eq. (relax), and the rank of B."""
 
     low_rank: float
     error: float
@@ -28,7 +36,8 @@ class Parts:
 class Objective:
     """Phi(A) = Psi(K(A)) + lam E(A; X), which is F(A, B) of eq. (relax) at the best B.
 
-    `eigen` carries the eigenvectors of one evaluation to the next; it changes how fast, never what is computed beyond
+    The paper alternates between A and B. B has a closed form, so it is eliminated here: Psi is the minimum over B.
+    `eigen` carries the eigenvectors of one evaluation to the next, which changes the time, and the result only within
     its tolerance.
     """
 

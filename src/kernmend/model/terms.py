@@ -74,13 +74,13 @@ class Term:
         raise NotImplementedError
 
     def proved(self, tol: float) -> bool:
-        """Whether the last `prox` was exact to `tol`; one that was not makes the next ones so."""
+        """Return whether the last `prox` was exact to `tol`; after one that was not, the next ones are exact."""
         return True
 
 
 @dataclass
 class NuclearTerm(Term):
-    """|A|_*, the sum of the singular values, with a warm-started partial SVD.
+    """|A|_*, the sum of the singular values, the first term of eq. (eq:rpca_l), with a warm-started partial SVD.
 
     `U`, `singular_values`, `Vt` are those of the last result of `prox`, None before the first.
     """
@@ -93,7 +93,7 @@ class NuclearTerm(Term):
     _asked: tuple[Array, float] | None = field(default=None, init=False, repr=False)
 
     def value(self, A: Array) -> float:
-        """Return |A|_*; free for the last result of `prox`, which is what the loop asks for. 0 before the first."""
+        """Return |A|_* of the last result of `prox`, which `A` must be: its singular values are known. 0.0 before."""
         return 0.0 if self.singular_values is None else float(self.singular_values.sum(dtype=np.float64))
 
     def prox(self, V: Array, t: float) -> Array:
@@ -109,6 +109,7 @@ class NuclearTerm(Term):
         return self.svd.proved(V, t, (self.U, self.singular_values + t, self.Vt), tol)
 
     def _keep(self, U: Array, s: Array, Vt: Array) -> Array:
+        """Return U diag(s) Vt, and keep its parts for `value` and `proved`."""
         self.U, self.singular_values, self.Vt, self.rank = U, s, Vt, int(s.size)
         out: Array = (U * s) @ Vt
         return out
@@ -121,7 +122,7 @@ class RankTerm(NuclearTerm):
     limit: int = 1
 
     def value(self, A: Array) -> float:
-        """Return 0."""
+        """Return 0.0: the matrices that `prox` returns are within the rank."""
         return 0.0
 
     def prox(self, V: Array, t: float) -> Array:
@@ -158,7 +159,9 @@ class SubspaceTerm(Term):
 
 @dataclass(frozen=True)
 class ErrorTerm(Term):
-    """What the two error terms share: the data, `lam`, the missing entries and the allowance for small noise.
+    """The error term lam |A - X|_l of linear low-rank recovery, eq. (eq:rpca_l), with the norm left to the subclass.
+
+    Both subclasses have the data, `lam`, the mask of observed entries and the allowance for small noise from here.
 
     `slack` > 0 is the form for noisy data: the error E = X - A may be split into a sparse S and a dense N, and costs
     min lam |S| + |N|_F^2 / (2 slack) over S + N = E, which is Huber's function.
@@ -203,7 +206,7 @@ class ErrorTerm(Term):
         return self._huber(self.sizes(self.residual(A)))
 
     def prox(self, V: Array, t: float) -> Array:
-        """Return V moved towards X, each entry (or row) by at most t lam."""
+        """Return V moved towards X, each entry, or row, by at most t lam."""
         step, most = self.residual(V), t * self.lam
         step *= np.minimum(t / (t + self.slack), most / np.maximum(self.sizes(step), most))
         step += V
@@ -220,13 +223,13 @@ class ErrorTerm(Term):
 
 @dataclass(frozen=True)
 class EntryTerm(ErrorTerm):
-    """lam sum_ij |x_ij - a_ij|: some entries are wrong."""
+    """lam sum_ij |x_ij - a_ij|: some entries are wrong. With `NuclearTerm` this is robust PCA."""
 
     def sizes(self, E: Array) -> Array:  # noqa: D102
         return np.abs(E)
 
     def prox(self, V: Array, t: float) -> Array:
-        """Return V moved towards X, each entry by at most t lam (the same as for rows, with fewer arrays)."""
+        """Return V moved towards X, each entry by at most t lam, with fewer temporary arrays than `ErrorTerm.prox`."""
         step = self.residual(V)
         if self.slack > 0:
             step *= t / (t + self.slack)
@@ -237,7 +240,7 @@ class EntryTerm(ErrorTerm):
 
 @dataclass(frozen=True)
 class RowTerm(ErrorTerm):
-    """lam sum_i |x_i - a_i|: some rows are wrong."""
+    """lam sum_i |x_i - a_i|: some rows are wrong. With `NuclearTerm` this is outlier pursuit, eq. (eq:rpca)."""
 
     def sizes(self, E: Array) -> Array:  # noqa: D102
         return row_lengths(E)

@@ -7,9 +7,12 @@ from kernmend.linalg.distances import median_squared_distance
 from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
 from kernmend.model.penalties import rho_from_cutoff, shrink_eigenvalues
 
-RANK_SHARE = 0.125  # of n: the largest rank that rho="auto" lets B have
-CUT_SHARE = 1e-4  # of the trace: the smallest eigenvalue cut-off of rho="auto"
-PULL_SPREADS = 1.0  # how far above the middle of the pulls lam="auto" lies
+# Largest rank of B under rho="auto", as a share of the number of rows.
+RANK_SHARE = 0.125
+# Least eigenvalue cut-off under rho="auto", as a share of the trace of the Gram matrix: less is rounding and noise.
+CUT_SHARE = 1e-4
+# Distance of lam="auto" above the median of the pulls, in spreads of the lower half of their logarithms.
+PULL_SPREADS = 1.0
 
 
 def auto_gamma(X: Array) -> float:
@@ -42,7 +45,8 @@ def auto_rho(s: Array) -> float:
     """
     descending = np.sort(np.abs(s))[::-1]
     rank = max(1, int(RANK_SHARE * descending.size))
-    between = float(np.sqrt(descending[rank - 1] * descending[min(rank, descending.size - 1)]))  # two, not on either
+    # Between two eigenvalues and on neither, so that rounding does not decide which are kept.
+    between = float(np.sqrt(descending[rank - 1] * descending[min(rank, descending.size - 1)]))
     cut = max(between, CUT_SHARE * float(descending.sum()))
     return rho_from_cutoff(cut) if cut > 0 else 1.0
 
@@ -74,9 +78,10 @@ def pulls(s: Array, U: Array, rho: float) -> Array:
 
 
 def auto_lam(f: Array) -> float:
-    """Return a threshold on the pulls `f`: one spread above their median, in logarithms.
+    """Return the lam that holds all rows but those with unusually strong pulls `f`; 1.0 where no pull is positive.
 
-    The spread is that of the lower half, which outliers do not touch.
+    In logarithms it is one spread above the median of the pulls. The spread is that of the lower half, which outliers
+    do not change.
     """
     positive = f[f > 0]
     if positive.size == 0:

@@ -1,4 +1,7 @@
-"""The paper's experiments, as data. `quick` ones are small: they show that all works, not what it is worth."""
+"""The paper's experiments, as data. `quick` ones are small: they show that all works, and their figures mean nothing.
+
+Labels in parentheses are those of the paper's source.
+"""
 
 from typing import Any
 
@@ -17,11 +20,13 @@ from kernmend.paper.spec import (
     method,
 )
 
-GAMMA, DEGREE = 0.003, 1.5  # of Table 1, printed in the paper
+# Gaussian gamma, for pixels in [0, 1], and polynomial degree of Table 1, as the paper prints them.
+GAMMA, DEGREE = 0.003, 1.5
 GAUSSIAN, OCCLUSION = Corruption("gaussian"), Corruption("occlusion")
 UNTOUCHED, ORACLE = method("untouched", "untouched", NONE), method("oracle", "oracle", TRUTH)
 PARTLY = f"{PAPER} (kernel), {FREE} (lam, rho)"
-PRINTED = {  # Table 1: PSNR / SNR
+# What the paper prints in Table 1: PSNR / SNR in dB, one pair for each column.
+PRINTED = {
     "OP": ("21.32 / 13.24", "19.29 / 10.17", "27.87 / 19.13", "26.25 / 19.14"),
     "KPCA": ("24.30 / 16.27", "21.28 / 14.23", "29.19 / 22.16", "27.22 / 21.15"),
     "GRPCA": ("22.34 / 14.22", "18.31 / 10.20", "26.20 / 20.21", "24.55 / 18.43"),
@@ -35,10 +40,11 @@ def get(name: str, *, quick: bool = False) -> Experiment:
     return _BUILDERS[name](quick)
 
 
-# --- figure toydata -------------------------------------------------------------------------------------------------
+# --- figure (toydata) -----------------------------------------------------------------------------------------------
 
 
 def _circle(quick: bool) -> Experiment:
+    """Return the experiment on points of a circle."""
     methods = (
         UNTOUCHED,
         method("OP", "OutlierPursuit", FREE),
@@ -53,12 +59,13 @@ def _circle(quick: bool) -> Experiment:
     )
 
 
-# --- section 4.2 ----------------------------------------------------------------------------------------------------
+# --- section 4.2, figure (recovSimi) --------------------------------------------------------------------------------
 
 LAMS = ({"lam": 1e-3}, {"lam": 1e-2}, {"lam": 1e-1}, {"lam": 1.0})
 
 
 def _similarity(quick: bool) -> Experiment:
+    """Return the recovery from a given graph or similarity, eq. (sub1) with B'B fixed."""
     kernels = {
         "2s, Gaussian kernel": ((2,), {"kernel": "rbf", "gamma": 0.007}),
         "3s, polynomial kernel": ((3,), {"kernel": "poly", "degree": 2}),
@@ -85,7 +92,7 @@ def _similarity(quick: bool) -> Experiment:
     return Experiment("similarity", title, "better than GRPCA with the same graph", tuple(cases), gallery=True)
 
 
-# --- Table 1 --------------------------------------------------------------------------------------------------------
+# --- Table 1 (denoise-Eval), figure (denoised) ----------------------------------------------------------------------
 
 OP_GRID = tuple({"lam": value} for value in (0.7, 0.8, 0.9, 0.95))
 KPCA_GRID = (
@@ -134,6 +141,7 @@ def denoising_methods(column: int, quick: bool, budget: float, tuned: bool) -> t
 
 
 def _denoise(quick: bool) -> Experiment:
+    """Return the denoising of rotated images."""
     mnist = Data("mnist", 60 if quick else 400)
     coil = Data("coil", objects=2, rotations=1, views=24) if quick else Data("coil")
     cases = []
@@ -148,13 +156,14 @@ def _denoise(quick: bool) -> Experiment:
     return Experiment("denoise", "Table 1: denoising", "ours is best in every column", tuple(cases), gallery=True)
 
 
-# --- Table 2 --------------------------------------------------------------------------------------------------------
+# --- Table 2 (tab:time) ---------------------------------------------------------------------------------------------
 
 
 CHOSEN_ON_SEED_90 = {"error": "rows", "gamma": 0.0009482, "lam": 0.02831, "rho": 2.69e05}
 
 
 def _time(quick: bool) -> Experiment:
+    """Return the comparison of the seconds of one fit."""
     few = {"max_iter": 5} if quick else {}
     kernel = {"gamma": GAMMA}
     sweeps = {"max_iter": 2 if quick else 30}
@@ -175,13 +184,14 @@ def _time(quick: bool) -> Experiment:
     return Experiment("time", "Table 2: seconds of one fit", "faster than KPCA and GRPCA", (case,), serial=True)
 
 
-# --- Theorem 1, complexity ------------------------------------------------------------------------------------------
+# --- Theorem 1 (thm1), eq. (decreasing), and complexity -------------------------------------------------------------
 
 SOLVERS = {"row by row": "alternating", "all rows at once": "alternating-parallel", "reduced": "reduced"}
 KERNELS: dict[str, dict[str, Any]] = {"Gaussian": {"gamma": GAMMA}, "polynomial": {"kernel": "poly", "degree": 2}}
 
 
 def _convergence(quick: bool) -> Experiment:
+    """Return the experiment that shows F over the iterations of each solver."""
     data = Data("mnist", 30 if quick else 200)
     many = 10 if quick else 150
     iterations = {"alternating": 3 if quick else 40, "alternating-parallel": many, "reduced": many}
@@ -198,6 +208,7 @@ def _convergence(quick: bool) -> Experiment:
 
 
 def _complexity(quick: bool) -> Experiment:
+    """Return the experiment that times an iteration at several numbers of rows."""
     sizes = (20, 40) if quick else (100, 200, 400, 800)
     cases = []
     for n in sizes:
@@ -215,6 +226,7 @@ def _complexity(quick: bool) -> Experiment:
 
 
 def _released(quick: bool) -> Experiment:
+    """Return the experiment with the settings of the authors' program."""
     ours = {"gamma": 1.0, "lam": 2.0, "rho": 26.0}
     methods = (
         UNTOUCHED,

@@ -16,8 +16,11 @@ from kernmend.report.plotting import INK, TRACE, figure_toydata
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Colours of the curves, one for each solver.
 COLOURS = ("#30343b", "#d1495b", "#2a7f9e", "#c98a1b", "#5f8a4d", "#7d5ba6")
-SHOWN = 6  # images in a gallery
+# Number of images in a row of a gallery.
+SHOWN = 6
+# The metric of the bars.
 CORRUPTED = "snr_corrupted"
 
 
@@ -62,6 +65,7 @@ def figures(
 
 
 def _kept(experiment: Experiment, case: Case, store: Store) -> dict[str, dict[str, Any]]:
+    """Return the arrays that the store has for the pictures of a case, by method."""
     out = {}
     for method in case.methods:
         task = Task(experiment.name, case.data, case.corruption, method, 0, case.label)
@@ -72,7 +76,7 @@ def _kept(experiment: Experiment, case: Case, store: Store) -> dict[str, dict[st
 
 
 def circle(case: Case, panels: dict[str, dict[str, Any]]) -> "Figure":
-    """Return the paper's figure toydata."""
+    """Return the paper's figure (toydata): a panel for each method."""
     angle = np.linspace(0.0, 2.0 * np.pi, 400)
     first = next(iter(panels.values()))
     results = {name: arrays["A"] for name, arrays in panels.items()}
@@ -91,12 +95,12 @@ def gallery(case: Case, panels: dict[str, dict[str, Any]]) -> "Figure":
     figure = Figure(figsize=(2.6 + 0.75 * columns, 0.8 * len(rows) + 0.4), layout="constrained")
     axes: Any = figure.subplots(len(rows), columns, squeeze=False)
     top = float(first["truth"].max())
-    for line, (name, images) in zip(axes, rows.items(), strict=True):
-        for ax, image in zip(line, images, strict=False):
+    for panels_of, (name, images) in zip(axes, rows.items(), strict=True):
+        for ax, image in zip(panels_of, images, strict=False):
             ax.imshow(image.reshape(case.data.side, case.data.side), cmap="gray", vmin=0.0, vmax=top)
             ax.set_xticks([])
             ax.set_yticks([])
-        line[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
+        panels_of[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
     figure.suptitle(case.label, fontsize=10)
     return figure
 
@@ -113,13 +117,13 @@ def bars(case: Case, rows: Rows, seconds: bool) -> "Figure":
             values[name] = usable
     figure = Figure(figsize=(7.0, 0.36 * len(values) + 1.1), layout="constrained")
     ax = figure.subplots()
-    places = np.arange(len(values))[::-1]
+    heights = np.arange(len(values))[::-1]
     colours = ["#d1495b" if name.startswith("our") else TRACE if name in ("untouched", "oracle") else "#2a7f9e"
                for name in values]  # fmt: skip
-    ax.barh(places, [float(np.mean(v)) for v in values.values()], color=colours, height=0.66)
-    for place, dots in zip(places, values.values(), strict=True):
-        ax.plot(dots, [place] * len(dots), "o", color=INK, markersize=2.5)
-    ax.set_yticks(places, list(values), fontsize=8)
+    ax.barh(heights, [float(np.mean(v)) for v in values.values()], color=colours, height=0.66)
+    for height, dots in zip(heights, values.values(), strict=True):
+        ax.plot(dots, [height] * len(dots), "o", color=INK, markersize=2.5)
+    ax.set_yticks(heights, list(values), fontsize=8)
     ax.set_xlabel("seconds of one fit" if seconds else "SNR of the corrupted images, dB (dots: seeds)", fontsize=9)
     if seconds:
         ax.set_xscale("log")

@@ -12,7 +12,8 @@ from kernmend.datasets import load_coil20, load_mnist, make_circle, rotate_image
 from kernmend.datasets.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers
 from kernmend.paper.spec import Corruption, Data
 
-CORRUPTION_SEED = 100_000  # added to the seed of the data
+# Number that is added to the seed of the data for the seed of its corruption.
+CORRUPTION_SEED = 100_000
 
 
 class Matrix(NamedTuple):
@@ -24,7 +25,7 @@ class Matrix(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Short name of the corrupted matrix, the same for every method that got it."""
+        """Short name of the corrupted matrix, which tells whether two methods got one matrix."""
         return hashlib.sha256(np.ascontiguousarray(self.X).tobytes()).hexdigest()[:16]
 
 
@@ -51,6 +52,7 @@ def load(data: Data, seed: int, folder: Path | None = None) -> Array:
 
 
 def _corrupt(truth: Array, data: Data, corruption: Corruption, seed: int) -> Corrupted:
+    """Return the corrupted rows and which they are."""
     if corruption.kind == "outliers":
         return uniform_outliers(truth, corruption.fraction, random_state=seed)
     if corruption.kind == "gaussian":
@@ -59,14 +61,14 @@ def _corrupt(truth: Array, data: Data, corruption: Corruption, seed: int) -> Cor
 
 
 def oracle(matrix: Matrix, corruption: Corruption) -> Array:
-    """Return about the best that a linear method could do if it knew what was wrong."""
+    """Return an estimate of the best recovery by a linear method that knows which entries are wrong."""
     if corruption.kind == "outliers":
         return matrix.truth.copy()
     return inpaint(matrix) if corruption.kind == "occlusion" else wiener(matrix)
 
 
 def wiener(matrix: Matrix) -> Array:
-    """Return the corrupted rows by PCA of the clean ones with the Wiener weights of the true noise variance."""
+    """Return all rows, the corrupted ones denoised by PCA of the clean ones with Wiener weights of the true noise."""
     truth, X, bad = matrix
     centre, out = truth[~bad].mean(axis=0), X.copy()
     _, s, V = np.linalg.svd(truth[~bad] - centre, full_matrices=False)
@@ -77,7 +79,7 @@ def wiener(matrix: Matrix) -> Array:
 
 
 def inpaint(matrix: Matrix) -> Array:
-    """Return the conditional mean of the covered pixels given the others, from the covariance of the clean rows."""
+    """Return all rows with covered pixels replaced by their mean given the others, from the clean rows' covariance."""
     truth, X, bad = matrix
     centre, out = truth[~bad].mean(axis=0), X.copy()
     C = np.cov(truth[~bad], rowvar=False)

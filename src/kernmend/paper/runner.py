@@ -15,6 +15,7 @@ from kernmend.paper.spec import Experiment, Method, Task, grid_points, tasks, tu
 from kernmend.paper.store import Record, Store
 from kernmend.paper.work import execute
 
+# The metric that the best point of a grid is chosen by.
 TUNED_BY = "snr_corrupted"
 
 
@@ -36,7 +37,7 @@ def run(
     data: Path | None = None,
     quiet: bool = False,
 ) -> Outcome:
-    """Run an experiment as far as it is not in the store; grids first, since the rest needs their winners."""
+    """Run what the store does not have of an experiment, grids first, and return what was done."""
     wanted = tasks(experiment, seeds)
     missing = missing_data(wanted, data)
     if missing:
@@ -58,7 +59,7 @@ def run(
 
 
 def resolve(task: Task, records: dict[str, Record]) -> Task:
-    """Return the task with the winner of its grid as its parameters; the same task where it has none."""
+    """Return the task with the best point of its grid as its parameters; a task without a grid as it is."""
     if not task.method.grid:
         return task
     points = [point for point in grid_points(task) if point.key in records]
@@ -90,14 +91,14 @@ def _work(
 
 
 def _one(key: str, method: Method, task: Task, data: Path | None) -> tuple[Record, dict[str, Array] | None]:
-    """Run the task with its parameters found; the result bears the key of the task as it was described."""
+    """Return the result of a task with its parameters found, under the key of the task as it was described."""
     record, arrays = execute(task, data)
     return record | {"key": key, "method": method.name, "rule": method.rule}, arrays
 
 
 @contextmanager
 def _progress(name: str, total: int, quiet: bool) -> Iterator[Any]:
-    """Show a bar on standard error; lines where that is no terminal."""
+    """Give a function that shows progress on standard error, by a progress bar if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -112,5 +113,5 @@ def _progress(name: str, total: int, quiet: bool) -> Iterator[Any]:
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(),
                TextColumn("{task.fields[last]}"))  # fmt: skip
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task(name, total=total, last="")
-        yield lambda text: progress.update(bar, advance=1, last=text)
+        shown = progress.add_task(name, total=total, last="")
+        yield lambda text: progress.update(shown, advance=1, last=text)

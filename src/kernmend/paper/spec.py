@@ -5,9 +5,12 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+# How the parameters of a method were chosen, as the tables say it.
 PAPER, FREE, GRID, TRUTH = "paper", "label-free", "grid on a separate seed", "knows the truth"
 RELEASED, NONE = "authors' released program", "nothing to set"
-TUNING = -1  # the repetition on which grids are searched, never shown
+# Number of the repetition on which grids are searched; its results are never shown.
+TUNING = -1
+# Seed of the data of repetition 0.
 FIRST_SEED = 1000
 
 
@@ -63,7 +66,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Case:
-    """One data set under one corruption, and the methods that all get the same matrix."""
+    """One data set under one corruption, and the methods that are compared on it."""
 
     label: str
     data: Data
@@ -98,7 +101,7 @@ class Task:
 
     @property
     def seed(self) -> int:
-        """Of the data and its corruption: never a matter of the method."""
+        """Seed of the data and its corruption; it does not depend on the method."""
         return FIRST_SEED + self.repetition
 
     @property

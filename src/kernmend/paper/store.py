@@ -40,6 +40,7 @@ class Store:
         return {record["key"]: record for record in self._records()}
 
     def _records(self) -> Iterator[Record]:
+        """Yield the records of the file, in its order."""
         if not self.path.exists():
             return
         for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -81,6 +82,7 @@ def _plain(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> Any:
+    """Return what `_plain` made for JSON with infinities as numbers again."""
     if isinstance(value, dict):
         return {key: _numbers(item) for key, item in value.items()}
     if isinstance(value, list):

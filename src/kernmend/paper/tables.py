@@ -10,6 +10,7 @@ import numpy as np
 from kernmend.paper.spec import Case, Experiment, Method, tasks
 from kernmend.paper.store import Record
 
+# Names of the four readings of PSNR and SNR: in the metrics, and in tables.
 READINGS = {"corrupted": "corrupted", "clean": "clean", "all": "all", "mean_per_image": "mean per image"}
 INCONSISTENT = (
     "On one data set PSNR minus SNR depends on the clean data alone, so every row of a column should show the same "
@@ -25,7 +26,7 @@ READING_NOTE = (
 
 @dataclass(frozen=True)
 class Table:
-    """Cells and what is to be said about them."""
+    """The cells of a table with a title, a header and notes below it."""
 
     title: str
     header: tuple[str, ...]
@@ -59,6 +60,7 @@ def tables(experiment: Experiment, records: dict[str, Record], seeds: int | None
 
 
 def _images(case: Case, rows: Rows) -> Table:
+    """Return the table of one case with images: PSNR and SNR, flags and cost of each method."""
     header = ("method", *READINGS.values(), "AUC", "F1", "seconds", "peak MB", "parameters", "paper")
     body = []
     for method in case.methods:
@@ -92,6 +94,7 @@ def _overview(chosen: Sequence[tuple[Case, Rows]]) -> Table:
 
 
 def _circle(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
+    """Return the table of the circle."""
     ((case, rows),) = chosen
     header = (
         "method",
@@ -103,7 +106,7 @@ def _circle(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
     )
     digits = {"distance": 4, "moved": 4, "f1": 2}
     body = tuple(
-        (method.name, *(mean([_metric(r, name) for r in rows[method.name]], places) for name, places in digits.items()),
+        (method.name, *(mean([_metric(r, name) for r in rows[method.name]], count) for name, count in digits.items()),
          _seconds(rows[method.name]), method.rule)
         for method in case.methods
     )  # fmt: skip
@@ -111,6 +114,7 @@ def _circle(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
 
 
 def _time(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
+    """Return the table of the seconds of one fit."""
     ((case, rows),) = chosen
     slow = _average([_cpu(r) for found in rows.values() for r in found if "row by row" in r["method"]])
     header = (
@@ -150,6 +154,7 @@ def rises(objective: Sequence[float]) -> int:
 
 
 def _convergence(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
+    """Return one table per kernel: iterations, rises of F, F at the start and the end."""
     out = []
     for case, rows in chosen:
         body = tuple(
@@ -190,6 +195,7 @@ def costs(chosen: Sequence[tuple[Case, Rows]]) -> dict[str, list[float]]:
 
 
 def _complexity(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
+    """Return the table of the seconds of an iteration against the number of rows."""
     sizes = [case.data.n for case, _ in chosen]
     body = tuple(
         (name, *(f"{1000 * s:.1f}" if not math.isnan(s) else "not run" for s in seconds),
@@ -225,16 +231,19 @@ def mean(values: Sequence[float], digits: int) -> str:
 
 
 def _average(values: Sequence[float]) -> float:
+    """Return the mean of the values that are not nan; nan if there is none."""
     usable = [value for value in values if not math.isnan(value)]
     return float(np.mean(usable)) if usable else math.nan
 
 
 def _metric(record: Record, name: str) -> float:
+    """Return a metric of a record; nan where it has none."""
     value = record["metrics"].get(name)
     return math.nan if value is None else float(value)
 
 
 def _pair(found: list[Record], reading: str) -> str:
+    """Return PSNR and SNR of a reading as a cell."""
     if not found:
         return "not run"
     psnr, snr = (mean([_metric(r, f"{kind}_{reading}") for r in found], 2) for kind in ("psnr", "snr"))
@@ -242,18 +251,22 @@ def _pair(found: list[Record], reading: str) -> str:
 
 
 def _seconds(found: list[Record]) -> str:
+    """Return the seconds of some records as a cell."""
     return mean([float(r["seconds"]) for r in found], 2) if found else "not run"
 
 
 def _cpu(record: Record) -> float:
+    """Return the CPU seconds of a record; nan where they are not known."""
     return float(record.get("cpu_seconds") or math.nan)
 
 
 def _name(method: Method, found: list[Record]) -> str:
+    """Return the name of a method, marked if a run used up its budget."""
     return method.name + (" †" if any(r["budget_hit"] for r in found) else "")
 
 
 def _size(rows: Rows) -> str:
+    """Return a sentence on the size of the data, the corruption and the seeds."""
     found = [r for records in rows.values() for r in records]
     if not found:
         return "Nothing of this has been run."
@@ -292,6 +305,7 @@ def markdown(heading: str, found: Sequence[Table], figures: Sequence[str] = ()) 
 
 
 def _row(cells: Sequence[str]) -> str:
+    """Return cells as a row of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
 
 
@@ -304,7 +318,7 @@ STYLE = (
 
 
 def page(heading: str, found: Sequence[Table], figures: Sequence[str] = ()) -> str:
-    """Return the same as one HTML page."""
+    """Return a page of tables, then figures, as HTML."""
     e: Callable[[str], str] = html.escape
     parts = [f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{e(heading)}</title><style>{STYLE}</style>",
              f"<h1>{e(heading)}</h1>"]  # fmt: skip

@@ -22,14 +22,17 @@ from kernmend.paper.matrices import Matrix, make_matrix, oracle
 from kernmend.paper.spec import Task
 from kernmend.paper.store import Record
 
+# Number of neighbours of the graphs, as in the paper.
 NEIGHBOURS = 5
-SHOWN = 8  # images kept for a gallery
+# Number of images that are kept for a gallery.
+SHOWN = 8
+# Fitted parameters that go into the record of a result.
 CHOSEN = ("gamma_", "lam_", "rho_", "error_", "rank_", "C_", "sigma_")
 _cached_matrix = lru_cache(maxsize=1)(make_matrix)  # methods of one case come one after the other
 
 
 class Budget:
-    """Whether the time was used up."""
+    """What `time_budget` gives: `hit` says whether the time was used up."""
 
     hit = False
 
@@ -76,6 +79,7 @@ def execute(task: Task, folder: Path | None = None) -> tuple[Record, dict[str, A
 
 
 def _fit(task: Task, matrix: Matrix, record: Record) -> tuple[Record, dict[str, Array] | None]:
+    """Return the record completed by a fit within its budget, and the arrays of its picture."""
     est = getattr(kernmend, task.method.estimator)(**dict(task.method.params))
     extra = _given(task, matrix)
     reset_peak()
@@ -103,7 +107,7 @@ def _fit(task: Task, matrix: Matrix, record: Record) -> tuple[Record, dict[str, 
 
 
 def measure(task: Task, matrix: Matrix, A: Array) -> dict[str, float]:
-    """Return the figures of a recovery; images and points in the plane have different ones."""
+    """Return the metrics of a recovery, by name; images and points in the plane have different ones."""
     truth, X, bad = matrix
     if task.data.name == "circle":
         off = np.abs(np.linalg.norm(A, axis=1) - 1.0)
@@ -112,7 +116,7 @@ def measure(task: Task, matrix: Matrix, A: Array) -> dict[str, float]:
 
 
 def _given(task: Task, matrix: Matrix) -> dict[str, Any]:
-    """Return what `fit` gets besides the data."""
+    """Return the keywords that `fit` gets besides the data: a graph, a similarity or a start."""
     what, _, source = task.method.given.partition(" ")
     images = matrix.truth if source == "clean" else matrix.X
     if what == "graph":
@@ -138,6 +142,7 @@ def neighbour_similarity(kernel: Kernel, X: Array) -> Array:
 
 
 def _kernel(task: Task) -> Kernel:
+    """Return the kernel of a task's parameters."""
     params = dict(task.method.params)
     if params.get("kernel", "rbf") == "rbf":
         return RBF(float(params["gamma"]))
@@ -145,6 +150,7 @@ def _kernel(task: Task) -> Kernel:
 
 
 def _pictures(task: Task, matrix: Matrix, A: Array) -> dict[str, Array] | None:
+    """Return the arrays of a task's picture; None if none is kept."""
     if not task.keep:
         return None
     if task.data.name == "circle":

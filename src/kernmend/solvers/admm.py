@@ -3,7 +3,9 @@
     minimise over Z:  g(Z) + sum_k f_k(Z * w_k)
 
 where every function is a `kernmend.model.terms.Term` (it has a value and a prox) and w_k scales the columns, by 1 if it
-is left out. Robust PCA is g = |.|_*, f = lam sum |x_ij - z_ij|; one more penalty is one more f_k.
+is left out. Linear low-rank recovery, eq. (eq:rpca_l), is g = |.|_* and f = lam |X - Z| in the norm of the method: the
+sum of the absolute values for robust PCA, the sum of the lengths of rows for outlier pursuit. One more penalty is one
+more f_k.
 """
 
 from collections import deque
@@ -18,14 +20,22 @@ from kernmend.model.objective import Parts
 from kernmend.model.terms import ErrorTerm, Term, row_lengths
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
-_GROWTH = 1.5  # of the penalty, where one residual is more than `_RATIO` times the other
+# Factor by which the penalty changes where one residual is more than `_RATIO` times the other.
+_GROWTH = 1.5
+# Ratio of the two residuals above which the penalty changes.
 _RATIO = 2.0
-_LAG = 0.01  # a growing penalty waits where the primal residual is below this share of the dual one, which still falls
-_MEMORY = 10  # iterations: the dual residual has to halve in them to count as falling
-_FROZEN = 1e-3  # of the tolerance: where a growing penalty has brought Z to a halt
-_ROUNDING = 1e-14  # of `size`
-_QUICK_CHANGES = 15  # of the penalty; after these it waits `_MEMORY` iterations to see what a change does
-_MAX_CHANGES = 60  # of the penalty: convergence is certain only where it is fixed at last
+# A growing penalty waits where the primal residual is below this share of the dual one and the dual one still falls.
+_LAG = 0.01
+# Number of iterations in which the dual residual has to halve to count as falling.
+_MEMORY = 10
+# Residual and step, as a share of the tolerance, below which a growing penalty has brought Z to a halt.
+_FROZEN = 1e-3
+# Change of Z, as a share of `size`, below which it is rounding.
+_ROUNDING = 1e-14
+# Number of changes of the penalty after which it waits `_MEMORY` iterations to see the effect of each.
+_QUICK_CHANGES = 15
+# Largest number of changes of the penalty: convergence is certain only where it is fixed at last.
+_MAX_CHANGES = 60
 
 
 @dataclass(frozen=True)
@@ -107,11 +117,11 @@ def solve_admm(
 def solve_rows(
     term: ErrorTerm, center: Term, *, penalty: float, size: float, max_iter: int = 2000, tol: float = 1e-7
 ) -> tuple[Array, int]:
-    """Minimise g(Z) + f(Z) where both are sums over the rows, each row by itself: what it becomes is its own affair.
+    """Return the rows that minimise g(Z) + f(Z), both sums over the rows, and how many did not converge.
 
-    The same iteration with a fixed penalty. A row is done when its own two residuals are below `tol`, relative to
-    `size`, the length of a typical row, and to its own multipliers. Returns the rows, and how many were not done after
-    `max_iter` iterations.
+    Every row is minimised by itself, so that the result does not depend on the others. The iteration is that of
+    `solve_admm` with a fixed penalty. A row has converged when its two residuals are below `tol`, the primal one
+    relative to `size`, the length of a typical row, the dual one relative to the multipliers of the row.
     """
     out = np.zeros_like(term.X)
     active = np.ones(len(out), dtype=bool)
@@ -153,7 +163,7 @@ class _Loop:
         self.duals: deque[float] = deque(maxlen=_MEMORY)
 
     def iterate(self) -> None:
-        """One step of each copy, then of Z, then of the multipliers; nothing is stored before all is computed."""
+        """Do one iteration: the copies, then Z, then the multipliers; nothing is stored before all is computed."""
         copies = [
             block.term.prox(block.of(self.Z) - Y, 1.0 / self.mu)
             for block, Y in zip(self.blocks, self.scaled, strict=True)
@@ -173,7 +183,7 @@ class _Loop:
         self.iteration += 1
         self.step = float(np.sqrt(_square(change)))
         self.primal = float(np.sqrt(gap)) / self.size
-        still = moved <= (_ROUNDING * self.size) ** 2  # then the multipliers may be nothing but rounding as well
+        still = moved <= (_ROUNDING * self.size) ** 2  # Then the multipliers may be rounding as well.
         self.dual = 0.0 if still else float(np.sqrt(moved / length)) if length else np.inf  # mu |change| / |Y|
         self.multiplier = float(np.sqrt(length))
 
@@ -196,12 +206,12 @@ class _Loop:
         return max(self.primal, self.dual)
 
     def proved(self, tol: float) -> bool:
-        """Whether the proxes of this iteration were exact, in units of the multipliers."""
+        """Return whether the proxes of this iteration were exact to `tol`, in units of the multipliers."""
         terms = [block.term for block in self.blocks] + ([] if self.center is None else [self.center])
         return all(term.proved(tol * self.multiplier) for term in terms)
 
     def frozen(self, tol: float) -> bool:
-        """Whether a growing penalty has brought everything to a halt, short of a stationary point."""
+        """Return whether a growing penalty has brought everything to a halt before a stationary point."""
         grows = self.growth is not None and self.growth > 1.0
         return grows and max(self.primal, self.step / self.size) <= _FROZEN * tol
 
@@ -226,7 +236,7 @@ class _Loop:
                 Y /= factor
 
     def parts(self) -> Parts:
-        """Return the objective of Z."""
+        """Return the objective of Z in its parts."""
         values = {"low_rank": 0.0, "error": 0.0, "gram": 0.0}
         pairs = [
             (block.term, A if block.term.part == "low_rank" else block.of(self.Z))
@@ -240,4 +250,5 @@ class _Loop:
 
 
 def _square(X: Array) -> float:
+    """Return |X|_F^2."""
     return float(np.vdot(X, X))

@@ -2,7 +2,7 @@
 
     minimise over Z:  f(Z) + g(Z),   |f'(A) - f'(B)| <= L |A - B|
 
-The momentum is thrown away where a step of it would raise the objective, so that this never rises, but by rounding.
+The momentum is discarded where a step with it would raise the objective, so that this rises by rounding at most.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,8 @@ from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 Smooth: TypeAlias = Callable[[Array], tuple[float, Array]]
 """From Z to f(Z) and its gradient."""
 
-_ROUNDING = 1e-13  # of the objective: a rise by less is none, and near the end there are such
+# Rise of the objective, as a share of it, that counts as rounding: near the minimum there are such.
+_ROUNDING = 1e-13
 
 
 def solve_fista(
@@ -32,12 +33,12 @@ def solve_fista(
     tol: float = 1e-5,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise smooth(Z) + term(Z) from `start`.
+    """Return the result of minimising smooth(Z) + term(Z) from `start`; its `A` is Z.
 
-    `lipschitz` is that of the gradient of `smooth`. The residual of the history is the generalised gradient
-    L |Y - prox(Y - f'(Y) / L)| at the point Y of the step, in units of `size`, a typical length of a subgradient of
-    `term`; the solver has converged when it is below `tol`, and 0 is a minimum. In the records `smooth` counts as
-    "gram", the term as what it says.
+    `lipschitz` is the Lipschitz constant of the gradient of `smooth`. The residual of the history is the generalised
+    gradient L |Y - prox(Y - f'(Y) / L)| at the point Y of the step, in units of `size`, a typical length of a
+    subgradient of `term`; the solver has converged when it is below `tol`, and 0 is a minimum. In the records `smooth`
+    counts as "gram", and the term as its `part`.
     """
     Z = start.copy()
     step = 1.0 / lipschitz
@@ -50,7 +51,7 @@ def solve_fista(
             trial = term.prox(Y - step * smooth(Y)[1], step)
             parts = _parts(smooth(trial)[0], term, trial)
             limit = history.records[-1].objective * (1.0 + _ROUNDING)
-            if parts.total > limit and Y is not Z:  # too much momentum: again, without
+            if parts.total > limit and Y is not Z:  # Too much momentum: take the step without it.
                 Y, t = Z, 1.0
                 trial = term.prox(Y - step * smooth(Y)[1], step)
                 parts = _parts(smooth(trial)[0], term, trial)
@@ -71,6 +72,7 @@ def solve_fista(
 
 
 def _parts(value: float, term: Term, Z: Array) -> Parts:
+    """Return the objective in its parts, with `value` that of the smooth function."""
     values = {"low_rank": 0.0, "error": 0.0, "gram": value}
     values[term.part] += term.value(Z)
     return Parts(rank=term.rank, **values)

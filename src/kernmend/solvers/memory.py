@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 
+# Number of pairs that are kept for each row.
 PAIRS = 8
 
 
@@ -17,7 +18,7 @@ class Memory:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         n, d = shape
-        self.pairs = np.zeros((n, 2 * PAIRS, d))  # of each row first the s, then the y; places are used in turn
+        self.pairs = np.zeros((n, 2 * PAIRS, d))  # Of each row first the s, then the y; the oldest is overwritten.
         self.views = list(self.pairs)
         self.sy, self.yy = np.zeros((n, PAIRS, PAIRS)), np.zeros((n, PAIRS, PAIRS))  # s_i'y_j and y_i'y_j
         self.with_g = np.zeros((n, 2 * PAIRS))
@@ -32,12 +33,12 @@ class Memory:
         self.newest[new], self.kept[new] = place, np.minimum(self.kept[new] + 1, PAIRS)
         self.pairs[new, place], self.pairs[new, PAIRS + place] = s[curved], y[curved]
         before, after, with_s = self.with_g[new], np.empty((rows.size, 2 * PAIRS)), np.empty((rows.size, PAIRS))
-        for i, row in enumerate(rows.tolist()):  # one by one: no copy of the pairs
+        for i, row in enumerate(rows.tolist()):  # One by one, so that the pairs are not copied.
             pairs = self.views[row]
             pairs.dot(g[i], after[i])
             pairs[PAIRS:].dot(s[i], with_s[i])
         self.with_g[rows] = after
-        with_y = after[curved] - before  # y is the change of g; wrong in the place of the new pair itself
+        with_y = after[curved] - before  # Since y is the change of g; not valid for the new pair itself.
         self.sy[new, :, place], self.sy[new, place, :] = with_y[:, :PAIRS], with_s[curved]
         self.yy[new, :, place] = self.yy[new, place, :] = with_y[:, PAIRS:]
         self.yy[new, place, place] = yy[curved]
@@ -47,7 +48,7 @@ class Memory:
         self.kept[rows] = 0
 
     def apply(self, g: Array, rows: NDArray[np.intp], scale: float) -> Array:
-        """Return the inverse Hessian times `g`, the gradient last stored; at first `g` at the length `scale`."""
+        """Return the inverse Hessian times `g`, the gradient last stored; without pairs, `g` of the length `scale`."""
         out: Array = g * (scale / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300))
         known = np.flatnonzero(self.kept[rows] > 0)
         if known.size:
@@ -78,5 +79,6 @@ class Memory:
 
 
 def _solve(T: Array, b: Array) -> Array:
+    """Return x of T x = b for each row."""
     x: Array = np.linalg.solve(T, b[:, :, np.newaxis])[:, :, 0]
     return x

@@ -18,12 +18,14 @@ from kernmend.model.kernels import RBF
 from kernmend.model.objective import Parts
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
-DEGENERATE = 1e-3  # of the best g over the rows of L: a start below it is replaced by that row
+# Value of g at a start, as a share of the largest g at a row of L, below which the start is replaced by that row.
+DEGENERATE = 1e-3
+# Number of times that a step is halved before a row stays where it is.
 _MAX_HALVINGS = 30
 
 
 class _State(NamedTuple):
-    """Rows, g at each, and where the plain fixed point would go."""
+    """Rows, g at each, and the weighted mean that the fixed-point iteration would go to."""
 
     Z: Array
     g: Array
@@ -78,12 +80,12 @@ def solve_preimage(
 
 
 def _state(kernel: RBF, L: Array, C: Array, Z: Array) -> _State:
-    """Return g and the weighted mean at each row; the row itself where the weights sum to 0 or less."""
+    """Return rows, g and the weighted mean at each; where the weights sum to 0 or less, the row for the mean."""
     W = kernel.gram(Z, L)
     W *= C
     g = W.sum(axis=1)
     usable = g > np.finfo(np.float64).tiny
-    centre = L.mean(axis=0)  # the weights sum to 1, so it changes nothing but the rounding
+    centre = L.mean(axis=0)  # The weights sum to 1, so this changes the rounding only.
     mean = centre + (W @ (L - centre)) / np.where(usable, g, 1.0)[:, np.newaxis]
     return _State(Z, g, np.where(usable[:, np.newaxis], mean, Z))
 
@@ -101,7 +103,9 @@ def _start(kernel: RBF, L: Array, C: Array, Z: Array, at_rows: Array) -> _State:
 
 
 def _ascend(kernel: RBF, L: Array, C: Array, state: _State) -> tuple[_State, NDArray[np.bool_]]:
-    """Go to the weighted mean, or half of the way, or a quarter, until g does not fall; and say where it always does.
+    """Return the state after a step, and which rows took none because g fell at every length.
+
+    The step goes to the weighted mean, or half of the way, or a quarter, until g does not fall.
 
     The way there is uphill for g > 0, so that a short enough step never falls but by rounding.
     """

@@ -2,6 +2,7 @@
 
     minimise over A:  Phi(A) = Psi(K(A)) + lam E(A; X),   lower <= A <= upper,   some entries of A held fixed
 
+Phi(A) is the minimum over B of F(A, B), eq. (relax), so that every minimum of Phi is one of F.
 SciPy's L-BFGS-B does the minimising; this module gives it dimensionless variables and keeps the records.
 """
 
@@ -21,9 +22,12 @@ from kernmend.model.objective import Objective
 from kernmend.model.penalties import GramTarget
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
-_MEMORY = 10  # pairs of vectors kept by L-BFGS
-_WARM_UP = 20  # iterations with B held at its start before it is let go
-_RESTARTS = 5  # times the memory of L-BFGS is thrown away where its line search fails
+# Number of pairs of vectors that L-BFGS keeps.
+_MEMORY = 10
+# Number of iterations with B'B held at `start` before it follows A.
+_WARM_UP = 20
+# Number of times that L-BFGS starts anew, without its pairs, where its line search fails.
+_RESTARTS = 5
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def solve_reduced(
     SolverResult
         Each record holds the objective of its own stage, which never rises within the stage. From one stage to the
         next it does not rise either where the next objective lies nowhere above the last one, as with a fixed B'B that
-        is then let go, or with a falling `eps` of the Schatten penalty.
+        then follows A, or with a falling `eps` of the Schatten penalty.
     """
     history = History(tol, callback)
     space = _FreeSpace(A, free, bounds)
@@ -128,14 +132,14 @@ class _FreeSpace:
         """Return the box of z, where the free entries are origin + scale z; None where there is none."""
         if self.lower is None or self.upper is None:
             return None
-        zero = np.zeros(self.size)  # rounding must not leave the start outside
+        zero = np.zeros(self.size)  # Rounding must not leave the start outside.
         lower = np.minimum((self.lower.astype(np.float64) - origin) / scale, zero)
         return ScipyBounds(lower, np.maximum((self.upper.astype(np.float64) - origin) / scale, zero))
 
 
 @contextmanager
 def _quiet_scipy_threads() -> Iterator[None]:
-    """One thread for the BLAS that SciPy's wheel brings beside NumPy's.
+    """Give a context with one thread for the BLAS that SciPy's wheel brings beside NumPy's.
 
     The two thread pools spin against each other: on 400×784 data and 2 cores L-BFGS, whose vector operations are all
     that is done in SciPy here, made the whole fit 2.5 times slower.
@@ -168,11 +172,11 @@ class _Descent:
 
     @property
     def converged(self) -> bool:
-        """Whether the iterations of this stage say so; those of another have another objective."""
+        """Whether this stage has converged, by its own iterations: those of another have another objective."""
         return len(self.history.records) - self.first > self.history.window and self.history.converged
 
     def run(self, max_iter: int) -> StopReason:
-        """Iterate until convergence or until the history holds `max_iter` iterations."""
+        """Iterate until convergence or until the history holds `max_iter` iterations; return why it stopped."""
         if self.space.size == 0:
             return "converged"
         try:
@@ -192,7 +196,7 @@ class _Descent:
         return "stalled"
 
     def _minimise(self, budget: int) -> OptimizeResult:
-        """One run of L-BFGS over z: the free entries are origin + scale z, and the objective is counted in `unit`s."""
+        """Return SciPy's result of a run of L-BFGS over z; free entries are origin + scale z, values in `unit`s."""
         start = self.A.copy()
         origin = self.space.read(start)
         previous = np.zeros(origin.size)

@@ -1,9 +1,10 @@
-"""Rows mended one by one against a clean reference: flagged rows, new rows, large n (DESIGN section 6).
+"""Rows mended one by one against a reference of good rows: flagged rows, new rows, and any number of rows.
 
     minimise over a:  sqrt(dist2(a) + eps) + lam E(a; x),    dist2(a) = k(a, a) - |V' k(L, a)|^2
 
 L are the reference rows and V = U S^(-1/2) the eigenpairs of their Gram matrix above the cut-off, so that dist2 is the
-squared distance of phi(a) from the span that they keep. Rows are independent: any batch gives the same result.
+squared distance of phi(a) from their span. Eq. (relax) would move all rows together and needs all of them in memory;
+here good rows stay as they are, and a row's result does not depend on which others are mended with it.
 """
 
 from collections.abc import Callable
@@ -20,12 +21,16 @@ from kernmend.model.errors import ErrorModel
 from kernmend.model.kernels import FixedRows, Kernel
 from kernmend.solvers.rows import Some, minimise_rows
 
-_ROUNDING = 1e-6  # eps of the root, as a share of the mean k(l, l): the distance at which a row counts as on the span
+# Squared distance from the span, as a share of the mean k(l, l), at which a row counts as in it: eps of the root.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The span that the reference rows `L` keep in the kernel space."""
+    """The span of the reference rows `L` in the kernel space, without eigenvectors of small eigenvalues.
+
+    `V` are the eigenvectors kept, divided by the roots of their eigenvalues; `eps` smooths the root of the distance.
+    """
 
     kernel: Kernel
     L: Array
@@ -34,17 +39,20 @@ class Reference:
 
     @classmethod
     def fit(cls, kernel: Kernel, L: Array, cutoff: float) -> "Reference":
-        """Keep the eigenvectors of K(L) with eigenvalues above `cutoff`, the largest one at least."""
+        """Return the span of the eigenvectors of K(L) with eigenvalues above `cutoff`, at least the largest one."""
         return cls.from_eigenpairs(kernel, L, *eigenpairs(kernel.gram(L)), cutoff)
 
     @classmethod
     def from_eigenpairs(cls, kernel: Kernel, L: Array, s: Array, U: Array, cutoff: float) -> "Reference":
-        """Do the same from all eigenpairs of K(L), ascending: one decomposition serves a sweep of cut-offs."""
+        """Return the span of the eigenvectors with eigenvalues above `cutoff`, from all eigenpairs of K(L), ascending.
+
+        One decomposition then serves several cut-offs.
+        """
         return cls.from_largest(kernel, L, s, U, s.size - int(np.searchsorted(s, cutoff, side="right")))
 
     @classmethod
     def from_largest(cls, kernel: Kernel, L: Array, s: Array, U: Array, rank: int) -> "Reference":
-        """Do the same with the `rank` largest eigenvalues, one at least."""
+        """Return the span of the eigenvectors of the `rank` largest eigenvalues, at least one, from all, ascending."""
         first = s.size - min(max(rank, 1), s.size)
         kept = s[first:]
         rounding = float(np.finfo(s.dtype).eps) * s.size * float(s[-1])
@@ -59,6 +67,7 @@ class Reference:
 
     @cached_property
     def _rows(self) -> FixedRows:
+        """The kernel with the reference as its second argument."""
         return self.kernel.against(self.L)
 
     @cached_property
@@ -72,7 +81,7 @@ class Reference:
         return self.V @ self.V.T if 2 * self.rank > self.L.shape[0] and lost < 1e-2 * _ROUNDING else None
 
     def squared_values(self, A: Array) -> tuple[Array, Callable[[Some], Array]]:
-        """Return dist2(a_i) for each row, and what gives the gradient of some of them, to be called once at most."""
+        """Return dist2(a_i) for each row, and a function for the gradient of some, to be called once at most."""
         K = self._rows.gram(A)
         if self._inverse is None:
             C = K @ self.V
@@ -97,7 +106,7 @@ class Reference:
         return dist2, gradient(slice(None))
 
     def values(self, A: Array) -> tuple[Array, Callable[[Some], Array]]:
-        """Return sqrt(dist2(a_i) + eps) for each row, and what gives the gradient of some of them."""
+        """Return sqrt(dist2(a_i) + eps) for each row, and a function for the gradient of some, to be called once."""
         dist2, of_square = self.squared_values(A)
         root: Array = np.sqrt(dist2 + self.eps)
 

@@ -1,4 +1,4 @@
-"""What every solver returns."""
+"""What every solver returns: the recovered data, the history of its iterations and why it stopped."""
 
 import logging
 import time
@@ -76,7 +76,7 @@ class History:
     _start: float = field(default_factory=time.perf_counter)
 
     def add(self, parts: Parts, step: float, residual: float = float("nan")) -> None:
-        """Store one iteration."""
+        """Store one iteration and pass its record to the log and the callback."""
         record = IterationRecord(
             iteration=len(self.records),
             objective=parts.total,

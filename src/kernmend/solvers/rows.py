@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.solvers.memory import Memory
 
+# Least decrease of the value, as a share of what the gradient promises, for which a step is taken (Armijo's rule).
 _ARMIJO = 1e-4
+# Number of times that a step is halved before the row goes straight down the gradient, or gives up if it did already.
 _MAX_HALVINGS = 25
-_NO_GRADIENT = 1e-150  # its square is still above 0
+# Largest entry of a gradient that counts as 0; the square of this is still above 0.
+_NO_GRADIENT = 1e-150
 
 Index: TypeAlias = NDArray[np.intp]
 Some: TypeAlias = NDArray[np.bool_] | slice
 """Which rows of a batch."""
 
 RowFunction: TypeAlias = Callable[[Array, Index], tuple[Array, Callable[[Some], Array]]]
-"""From some rows and their numbers to the value of each, and what gives the gradient of some of these."""
+"""From some rows and their numbers to the value of each, and a function for the gradient of some of these."""
 
 
 def minimise_rows(
@@ -33,9 +36,9 @@ def minimise_rows(
     max_iter: int = 100,
     tol: float = 1e-6,
 ) -> tuple[Array, list[float], bool]:
-    """Minimise function(a_i) over each row by L-BFGS; give rows, sums, convergence.
+    """Minimise function(a_i) over each row by L-BFGS, from the rows of `A`.
 
-    Returned are the rows, the sum of their values at the start and after each iteration, and whether all converged.
+    Return the rows, the sum of their values at the start and after each iteration, and whether all converged.
 
     SciPy's L-BFGS would share one step length between all rows, so that the result of a row would depend on which
     others are in the batch. Here the rows share nothing but the matrix products: each time all that are not done try a
@@ -90,7 +93,10 @@ class _Box:
 
 @dataclass
 class _Rows:
-    """All rows: place `a`, value `f`, gradient `g`, direction and share `step` of it, halvings, iterations done."""
+    """All rows: point `a`, value `f`, gradient `g`, direction and share `step` of it, halvings, iterations done.
+
+    `straight` marks the rows whose direction is that of the gradient.
+    """
 
     function: RowFunction
     box: _Box
@@ -108,6 +114,7 @@ class _Rows:
 
     @classmethod
     def at(cls, A: Array, function: RowFunction, box: _Box, scale: float) -> "_Rows":
+        """Return the state at the start `A`."""
         n = A.shape[0]
         f, gradient = function(A, np.arange(n))
         g = box.mask(gradient(slice(None)).astype(np.float64, copy=False), A, np.arange(n))
@@ -117,15 +124,15 @@ class _Rows:
         return cls(function, box, scale, A, f, g, *state)
 
     def begin(self, rows: Index) -> None:
-        """Find the direction of the next step of some rows."""
+        """Set the direction of the next step of some rows."""
         g = self.g[rows]
         direction = -self.memory.apply(g, rows, self.scale)
-        direction[g == 0.0] = 0.0  # held entries, and those that a bound stops
+        direction[g == 0.0] = 0.0  # Entries that are fixed, and those that a bound stops.
         self.direction[rows], self.step[rows], self.halvings[rows], self.straight[rows] = direction, 1.0, 0, False
         self._go_straight(rows[np.einsum("ij,ij->i", direction, g) >= 0])
 
     def _go_straight(self, rows: Index) -> None:
-        """Forget what the memory says of some rows, and take the steepest way down."""
+        """Discard the memory of some rows and set their direction to the negative gradient."""
         g = self.g[rows]
         self.direction[rows] = -g * (self.scale / np.linalg.norm(g, axis=1, keepdims=True))
         self.step[rows], self.halvings[rows], self.straight[rows] = 1.0, 0, True
@@ -159,7 +166,7 @@ class _Rows:
 
 
 def _note(trace: list[Array], rows: _Rows, ended: Index) -> None:
-    """Write down the values of rows that have ended an iteration; rows may be ahead of others."""
+    """Append to the trace the values of rows that have ended an iteration; rows may be ahead of others."""
     while ended.size and len(trace) <= rows.count[ended].max():
         trace.append(np.full_like(rows.f, np.nan))
     for number in np.unique(rows.count[ended]):

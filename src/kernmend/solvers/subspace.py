@@ -1,4 +1,4 @@
-"""Robust kernel PCA (Nguyen and De la Torre, 2008): samples and the subspace that they lie near, in turn.
+"""Robust kernel PCA (Nguyen and De la Torre, 2008): samples and the subspace that they are close to, in turn.
 
     minimise over Z:  E(Z; X) + C sum_{j > r} s_j(K(Z))
 
@@ -22,7 +22,8 @@ from kernmend.solvers.reference import Reference
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 from kernmend.solvers.rows import Some, minimise_rows
 
-INNER = 20  # iterations on the rows before the subspace is found anew
+# Number of iterations on the rows before the subspace is found anew.
+INNER = 20
 
 
 def fit_subspace(kernel: Kernel, Z: Array, rank: int) -> Reference:
@@ -41,7 +42,10 @@ def move_rows(
     max_iter: int = 100,
     tol: float = 1e-6,
 ) -> tuple[Array, list[float], bool]:
-    """Minimise E(z; x) + C dist2(z) over each row, from the rows of `A`; results as of `minimise_rows`."""
+    """Minimise E(z; x) + C dist2(z) over each row, from the rows of `A`.
+
+    Return the rows, the sum of their values at the start and after each iteration, and whether all converged.
+    """
 
     def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Callable[[Some], Array]]:
         dist2, of_square = subspace.squared_values(rows)
@@ -67,7 +71,7 @@ def solve_subspace(
 ) -> tuple[SolverResult, Reference]:
     """Move the rows of `A` and find their subspace, in turn; `refit=False` keeps the subspace of the rows of `A`.
 
-    Returned are the result and the last subspace. The residual of the history is |gradient| scale / objective: by what
+    Return the result and the last subspace. The residual of the history is |gradient| scale / objective: by what
     share the objective would change at the present rate over a distance of `scale`.
     """
     Z: Array = A.astype(np.float64)
@@ -83,7 +87,7 @@ def solve_subspace(
             found = fit_subspace(kernel, moved, rank) if refit else subspace
             step = float(np.linalg.norm(moved - Z))
             parts, step, residual = _measure(found, moved, error, C, step, scale)
-            if parts.total > history.records[-1].objective:  # by rounding: nothing is left to gain
+            if parts.total > history.records[-1].objective:  # By rounding: there is nothing left to gain.
                 stop = "converged"
                 break
             Z, subspace = moved, found
@@ -103,5 +107,5 @@ def _measure(
     dist2, gradient = subspace.squared_rows(Z)
     value, error_gradient = error.evaluate(Z)
     parts = Parts(C * float(dist2.sum()), value, 0.0, subspace.rank)
-    slope = float(np.linalg.norm(C * gradient + error_gradient))  # the subspace is optimal: it adds nothing to it
+    slope = float(np.linalg.norm(C * gradient + error_gradient))  # The subspace is optimal and adds nothing.
     return parts, step, slope * scale / max(parts.total, np.finfo(np.float64).tiny)
