@@ -28,7 +28,7 @@ def _missing(latent: int) -> None:
     print(f"\nmissing entries: five cubic surfaces of {latent} latent variables, 600×30; error on the missing entries;")
     print(f"medians over {SETS} sets (surfaces 100-104 with mask seed 0, 105-109 with mask seed 1, ...)")
     if latent == 3:
-        print("the first set is that of DESIGN section 5: KNN .378 / .647, KFMC .099 / .212, VMC .018 / .179, "
+        print("measured elsewhere on the first set: KNN .378 / .647, KFMC .099 / .212, VMC .018 / .179, "
               "NLMC .040 / .106, PMC .018 / .106; the target is .040 / .130")  # fmt: skip
     print("\n| | " + " | ".join(f"{share:.0%}, median | first set | worst | seconds" for share in MISSING) + " |")
     print("|---" * (1 + 4 * len(MISSING)) + "|")
@@ -94,7 +94,7 @@ def _mend_one(method: Callable[[np.ndarray], np.ndarray], share: float, seed: in
 
 
 def cubic_surface(seed: int, n: int, d: int, latent: int) -> np.ndarray:
-    """Z P1' + 0.5 Z^2 P2' + 0.5 Z^3 P3', drawn in the order that gives DESIGN's figures for scikit-learn's KNN."""
+    """Z P1' + 0.5 Z^2 P2' + 0.5 Z^3 P3', drawn in the order that gives those figures of KNN."""
     rng = np.random.default_rng(seed)
     Z = rng.uniform(-1.0, 1.0, (latent, n)).T
     P1, P2, P3 = rng.standard_normal((3, d, latent))

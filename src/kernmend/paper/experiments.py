@@ -79,9 +79,9 @@ def _similarity(quick: bool) -> Experiment:
         for source in ("clean", "corrupted"):
             methods.append(method(f"GRPCA, graph of the {source} images", "GraphRobustPCA", FREE,
                                   given=f"graph {source}", max_iter=20 if quick else 1000))  # fmt: skip
-            methods.append(method(f"ours, graph of the {source} images", "KernelRecovery", f"{PAPER} (kernel), {GRID}",
+            methods.append(method(f"ours, graph of the {source} images", "KernelLowRank", f"{PAPER} (kernel), {GRID}",
                                   given=f"neighbours {source}", grid=grid, **ours))  # fmt: skip
-        methods.append(method("ours, kernel matrix of the clean images", "KernelRecovery", f"{PAPER} (kernel), {GRID}",
+        methods.append(method("ours, kernel matrix of the clean images", "KernelLowRank", f"{PAPER} (kernel), {GRID}",
                               given="similarity clean", grid=grid, **ours))  # fmt: skip
         data = Data("mnist", 40 if quick else 200, digits)
         cases += [
@@ -172,10 +172,10 @@ def _time(quick: bool) -> Experiment:
         method("KPCA", "RobustKernelPCA", FREE, paper="120.4 s", **few),
         method("GRPCA", "GraphRobustPCA", FREE, paper="131.2 s", **few),
         method("GRPCA, fast form", "GraphRobustPCA", FREE, penalty="graphs", **few),
-        method("ours, row by row (the paper's algorithm, 30 sweeps)", "KernelRecovery", PARTLY, paper="106.1 s",
+        method("ours, row by row (the paper's algorithm, 30 sweeps)", "KernelLowRank", PARTLY, paper="106.1 s",
                solver="alternating", **kernel, **sweeps),
-        method("ours, all rows at once", "KernelRecovery", PARTLY, solver="alternating-parallel", **kernel, **few),
-        method("ours, reduced", "KernelRecovery", PARTLY, **kernel, **few),
+        method("ours, all rows at once", "KernelLowRank", PARTLY, solver="alternating-parallel", **kernel, **few),
+        method("ours, reduced", "KernelLowRank", PARTLY, **kernel, **few),
         method("our default", "KernelRecovery", FREE),
         method("our default, its parameters given", "KernelRecovery", "fixed before: what the default chose on seed 90",
                **CHOSEN_ON_SEED_90),
@@ -231,9 +231,9 @@ def _released(quick: bool) -> Experiment:
     methods = (
         UNTOUCHED,
         method("OP, lam 0.8", "OutlierPursuit", RELEASED, lam=0.8, **({"max_iter": 20} if quick else {})),
-        method("ours, released start and settings", "KernelRecovery", RELEASED, given="released", init="zeros",
+        method("ours, released start and settings", "KernelLowRank", RELEASED, given="released", init="zeros",
                solver="alternating", max_iter=3 if quick else 100, **ours),
-        method("ours, same model, reduced, from A = X", "KernelRecovery", RELEASED,
+        method("ours, same model, reduced, from A = X", "KernelLowRank", RELEASED,
                max_iter=20 if quick else 200, **ours),
         method("our default", "KernelRecovery", FREE),
         ORACLE,
