@@ -73,6 +73,9 @@ LEAST_SPREAD = 0.8
 GROUP = 0.8
 # Largest number of rows of the reference, for the time of the eigendecomposition.
 LANDMARKS = 800
+# Difference of entries, as a share of the largest entry of their column, up to which a row is one of the reference: what
+# changing units and back leaves.
+SAME = 1e-12
 # Distance of r from 0 and 1 that rounding does not reach.
 ROUNDING = 1e-14
 
@@ -245,7 +248,8 @@ class RowDetector:
 
     `kind`, `eps`, `span` and `units` give the score of a row. `plain` is the distribution of the plain scores, `groups`
     that of the scoring that was chosen, relative to the `neighbours` if these are not None. `cap` is the largest
-    threshold; a row whose u exceeds `suspect_threshold` is a suspect.
+    threshold; a row whose u exceeds `suspect_threshold` is a suspect. `reference_u` is u of the rows of the reference,
+    each judged without itself.
     """
 
     kind: Kind
@@ -258,6 +262,7 @@ class RowDetector:
     cap: float
     threshold: float
     suspect_threshold: float
+    reference_u: Array
 
     @classmethod
     def fit(
@@ -288,7 +293,7 @@ class RowDetector:
         if neighbours is not None:
             neighbours = neighbours.against(span.L, log_score(choice.kind, *span.leave_one_out(choice.eps), units))
         scored_by = choice.kind, choice.eps, span, units
-        return cls(*scored_by, plain.groups, neighbours, groups, cap, threshold, suspect), u
+        return cls(*scored_by, plain.groups, neighbours, groups, cap, threshold, suspect, u[reference]), u
 
     def against(self, Y: Array) -> "RowDetector":
         """Return a detector whose reference is the good rows `Y`: these set the level of scores; thresholds stay."""
@@ -297,19 +302,27 @@ class RowDetector:
         units = error_units(errors)
         scores = log_score(self.kind, r, errors, units)
         plain = groups = _recentred(self.plain if self.neighbours else self.groups, scores, least_spread(Y))
-        neighbours = self.neighbours and self.neighbours.against(span.L, scores)
+        neighbours, expected = self.neighbours and self.neighbours.against(span.L, scores), None
         if neighbours is not None:
-            relative = scores - neighbours.expected(span.L, np.arange(len(scores)))
-            groups = _recentred(self.groups, relative, least_spread(Y))
-        return replace(self, span=span, units=units, plain=plain, neighbours=neighbours, groups=groups)
+            expected = neighbours.expected(span.L, np.arange(len(scores)))
+            groups = _recentred(self.groups, scores - expected, least_spread(Y))
+        moved = replace(self, span=span, units=units, plain=plain, neighbours=neighbours, groups=groups)
+        return replace(moved, reference_u=moved._u(scores, expected))
 
     def u(self, Y: Array) -> Array:
-        """Return u of new rows, each by itself."""
-        scores = log_score(self.kind, *self.span.new_rows(Y, self.span.project(Y), self.eps), self.units)
-        if self.neighbours is None:
+        """Return u of rows, each by itself; rows of the reference, which are their own neighbours, have theirs."""
+        K = self.span.kernel.gram(Y, self.span.L)
+        nearest = K.argmax(axis=1)
+        seen = (np.abs(Y - self.span.L[nearest]) <= SAME * np.abs(self.span.L).max(axis=0)).all(axis=1)
+        scores = log_score(self.kind, *self.span.new_rows(Y, K @ self.span.U, self.eps), self.units)
+        u = self._u(scores, None if self.neighbours is None else self.neighbours.expected(Y))
+        return np.where(seen, self.reference_u[nearest], u)
+
+    def _u(self, scores: Array, expected: Array | None) -> Array:
+        """Return u of scores, and of what they exceed the expected ones by."""
+        if expected is None:
             return self.groups.u(scores)
-        relative = self.groups.u(scores - self.neighbours.expected(Y))
-        return _combined(self.plain.u(scores), relative, self.threshold, self.cap)
+        return _combined(self.plain.u(scores), self.groups.u(scores - expected), self.threshold, self.cap)
 
 
 def _combined(plain: Array, relative: Array, threshold: float, cap: float) -> Array:

@@ -63,7 +63,7 @@ class KernelLowRank(Recovery):
     max_iter : int, default=200
         Iterations of the solver; with the Schatten penalty five times as many in all, as it has five rounds.
     tol : float, default=1e-6
-        Stop when an iteration lowers the objective by less than this share of it.
+        Stop when ten iterations together lower the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=None
         Of the iterative eigen-solver. None means 0: always the same result.
     verbose : int, default=0

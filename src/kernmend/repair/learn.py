@@ -97,8 +97,8 @@ class Learner:
     def find(self, filled: Array, good: Mask = None, wrong: Mask = None) -> tuple[Detector, Found]:
         """Return what tells wrong rows, and what it found of these, which lack nothing."""
         detector, found = Detector.fit(filled, alpha=self.alpha, good=good, wrong=wrong)
-        if not isinstance(self.contamination, str):
-            detector, found = detector.at_share(found, float(self.contamination))
+        if not isinstance(self.contamination, str):  # by the scores that `predict` gives, so that both agree
+            detector, found = detector.at_share(detector.find(filled), float(self.contamination))
         return detector, found.with_known(good, wrong)
 
     def find_only(self, X: Array) -> tuple[RowMender, Found]:
