@@ -118,6 +118,7 @@ def test_attributes(make):
     assert est.outliers_.dtype == bool
     assert est.outliers_.shape == (len(X),)
     np.testing.assert_array_equal(est.outliers_, est.outlier_scores_ > est.threshold_)
+    assert np.isfinite(est.threshold_)
     assert est.objective_.shape == (est.n_iter_ + 1,)
     assert np.isfinite(est.objective_).all()
     assert est.stop_reason_ in STOP_REASONS

@@ -34,7 +34,7 @@ def preimage_error(kernel, L, C, Z):
     return np.array(out)
 
 
-@parametrize_with_checks([KernelPCADenoiser(preimage="ridge")])  # the default: test_common
+@parametrize_with_checks([KernelPCADenoiser(preimage="ridge", contamination=0.1)])  # the default: test_common
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

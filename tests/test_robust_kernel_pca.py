@@ -35,7 +35,7 @@ def numerical_gradient(function, A, h=1e-6):
     return out
 
 
-@parametrize_with_checks([RobustKernelPCA(error="entries", joint=False)])  # the default: test_common
+@parametrize_with_checks([RobustKernelPCA(error="entries", joint=False, contamination=0.1)])  # the default: test_common
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

@@ -49,11 +49,14 @@ class GraphRobustPCA(Recovery):
     n_neighbors : int, default=5
         Of a node in a graph that is not given. Weights are exp(-d^2 / s^2), s the mean distance of neighbours.
     contamination : float or "auto", default="auto"
-        Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
+        Share of the rows to flag, fewer where equal scores would be divided: rows without error are not flagged.
+        "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=1000
         Iterations of the solver.
     tol : float, default=1e-4
-        Stop when the relative optimality residual is below it.
+        Stop when the optimality residual is below it. With the nuclear norm that is the larger of two: the primal one
+        as a share of the length of the data, the dual one of that of the multipliers. With penalty="graphs" it is the
+        length of the generalised gradient, as a share of lam sqrt(n_samples n_features).
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -68,17 +71,19 @@ class GraphRobustPCA(Recovery):
     outliers_ : ndarray of bool, shape (n_samples,)
         `outlier_scores_ > threshold_`.
     threshold_ : float
-        median + 5 (median - 15.87th percentile) of the scores, at least 0.01.
+        median + 5 (median - 15.87th percentile) of the scores, at least 0.01; or what gives the share asked for.
     laplacian_, feature_laplacian_ : sparse array
         Phi and Psi; the second only with penalty="graphs".
     lam_, gamma_, feature_gamma_ : float
         The values that were used.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective after each iteration, the start included. It never rises with penalty="graphs".
+        The objective after each iteration, and at the start: L = 0, or L = X with penalty="graphs", where it never
+        rises but by rounding.
     history_ : list of IterationRecord
         One record per iteration, with the optimality `residual`.
     n_iter_ : int
     stop_reason_ : {"converged", "max_iter", "stalled", "interrupted"}
+        "stalled" only with penalty="graphs": rounding lets no step lower the objective.
     rank_ : int
         Of L; with penalty="graphs" the number of its singular values above 0.1 % of the largest.
     n_features_in_, feature_names_in_

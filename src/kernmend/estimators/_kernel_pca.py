@@ -45,11 +45,13 @@ class KernelPCADenoiser(SubspaceRecovery):
     alpha : float, default=0.01
         The ridge of `preimage="ridge"`. scikit-learn's default of 1 draws everything towards 0.
     contamination : float or "auto", default="auto"
-        Share of the rows to flag. "auto" flags those that form a group of their own, and none where there is none.
+        Share of the rows to flag, fewer where equal scores would be divided. "auto" flags those that form a group of
+        their own, or are farther off than one good row in 20 data sets of this size is.
     max_iter : int, default=200
         Iterations of the fixed point.
     tol : float, default=1e-6
-        The fixed point has converged when its steps are shorter than this, in units of the typical distance of rows.
+        A row rests when its next step would be shorter than this, in units of the typical distance of two rows, or
+        no part of that step brings it nearer; the fixed point has converged when all do. "ridge" does not use it.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -58,17 +60,19 @@ class KernelPCADenoiser(SubspaceRecovery):
     recovered_ : ndarray of shape (n_samples, n_features)
         The denoised data.
     outlier_scores_ : ndarray of shape (n_samples,)
-        Higher is worse: a robust z of the logarithm of the squared distance of phi(x_i) from the subspace of the kernel
-        space. 0 is typical, 1 the spread of the better half of the rows.
+        Higher is worse: -log10 of the chance of a good row being as far from the subspace of the kernel space, by the
+        distribution of the logarithms of the squared distances.
     outliers_ : ndarray of bool, shape (n_samples,)
         The rows that count as corrupted: `outlier_scores_ > threshold_`.
     threshold_ : float
-        Infinite where no group of rows stands apart.
+        Where a group of rows stands apart, the score above which a row surely belongs to it; at most
+        log10(20 n_samples). Or what gives the share asked for.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        sum_i |phi(z_i) - P phi(x_i)|^2 at the start, z = x, and after each iteration. "ridge" is one step, and does not
+        sum_i |phi(z_i) - P phi(x_i)|^2 at the start and after each iteration; it never rises. A row starts at itself,
+        or, where that is too far from all rows, at the row nearest to its projection. "ridge" is one step, and does not
         minimise it.
     history_ : list of IterationRecord
-        Its `residual` is the longest step still to be made.
+        Its `residual` is the longest step still to be made, in units of the typical distance; nan for "ridge".
     n_iter_ : int
     stop_reason_ : {"converged", "max_iter", "interrupted"}
     rank_ : int

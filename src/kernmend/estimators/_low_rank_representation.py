@@ -41,11 +41,13 @@ class LowRankRepresentation(Recovery):
         default of `OutlierPursuit`, divided by the median length of the rows: the same argument, and half for the
         sake of rows that are nearer to the others than random ones.
     contamination : float or "auto", default="auto"
-        Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
+        Share of the rows to flag, fewer where equal scores would be divided: rows without error are not flagged.
+        "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=2000
         Iterations of the solver; each one is cheap.
     tol : float, default=1e-6
-        Stop when both optimality residuals, primal and dual, relative, are below it.
+        Stop when both optimality residuals are below it: the primal one as a share of the length of the data, the dual
+        one of that of the multipliers.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -63,11 +65,12 @@ class LowRankRepresentation(Recovery):
     outliers_ : ndarray of bool, shape (n_samples,)
         The rows that count as corrupted: `outlier_scores_ > threshold_`.
     threshold_ : float
-        median + 5 (median - 15.87th percentile) of the scores, at least 0.01.
+        median + 5 (median - 15.87th percentile) of the scores, at least 0.01; or what gives the share asked for.
     lam_ : float
         The value that was used.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective after each iteration, the start included. It need not fall in every one.
+        The objective after each iteration, and at the start, Z = 0. It need not fall in every one. Its |Z|_* is that of
+        the solver's copy of Z, which is the same at the end, to `tol`.
     history_ : list of IterationRecord
         One record per iteration; `residual` is the larger of the two optimality residuals.
     n_iter_, rank_ : int

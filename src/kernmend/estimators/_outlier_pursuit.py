@@ -42,11 +42,13 @@ class OutlierPursuit(LinearRecovery):
         Standard deviation of small errors in all entries. The error X - L is S plus a dense N that costs
         |N|_F^2 / (2 c), c = noise (sqrt(n_samples) + sqrt(n_features)), the largest singular value of such noise.
     contamination : float or "auto", default="auto"
-        Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
+        Share of the rows to flag, fewer where equal scores would be divided: rows without error are not flagged.
+        "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=1000
         Iterations of the solver.
     tol : float, default=1e-6
-        Stop when both optimality residuals, primal and dual, relative, are below it.
+        Stop when both optimality residuals are below it: the primal one as a share of the length of the data, the dual
+        one of that of the multipliers. A row that is mended by itself, in `transform`, stops at ten times `tol`.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -55,11 +57,11 @@ class OutlierPursuit(LinearRecovery):
     recovered_ : ndarray of shape (n_samples, n_features)
         L: the mended data, missing entries filled in.
     outlier_scores_ : ndarray of shape (n_samples,)
-        Length of the row's error, as a share of a typical row's length.
+        Length of the row's error, as a share of a typical row's length; 0 up to ten times `tol`.
     outliers_ : ndarray of bool, shape (n_samples,)
         The rows that count as corrupted: `outlier_scores_ > threshold_`.
     threshold_ : float
-        median + 5 (median - 15.87th percentile) of the scores, at least 0.01.
+        median + 5 (median - 15.87th percentile) of the scores, at least 0.01; or what gives the share asked for.
     components_ : ndarray of shape (rank_, n_features)
         Orthonormal basis of the row space of L.
     singular_values_ : ndarray of shape (rank_,)
@@ -67,7 +69,7 @@ class OutlierPursuit(LinearRecovery):
     lam_ : float
         The value that was used.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective of L after each iteration, the start included. It need not fall in every one.
+        The objective of L after each iteration, and at the start, L = 0. It need not fall in every one.
     history_ : list of IterationRecord
         One record per iteration; `residual` is the larger of the two optimality residuals.
     n_iter_, rank_ : int

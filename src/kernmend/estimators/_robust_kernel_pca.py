@@ -74,13 +74,16 @@ class RobustKernelPCA(SubspaceRecovery):
     joint : bool, default=True
         Whether the subspace is found anew from the mended rows, in turn with these. False keeps that of the given rows.
     contamination : float or "auto", default="auto"
-        Share of the rows to flag. "auto" flags those that form a group of their own, and none where there is none.
+        Share of the rows to flag, fewer where equal scores would be divided. "auto" flags those that form a group of
+        their own, or are farther off than one good row in 20 data sets of this size is.
     bounds : None, (low, high) or "data", default=None
         Mended values stay within; "data" is the range of each feature.
     max_iter : int, default=100
-        Rounds: each moves the rows and finds the subspace.
+        Rounds: each moves the rows, in up to 20 iterations, and finds the subspace. `transform` has 20 times as many
+        iterations.
     tol : float, default=1e-4
-        Stop when a round lowers the objective by less than this share of it.
+        Stop when a round lowers the objective by less than this share of it. Within a round, and in `transform`, a row
+        rests when one iteration lowers its own part by less than this share of that.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -89,15 +92,16 @@ class RobustKernelPCA(SubspaceRecovery):
     recovered_ : ndarray of shape (n_samples, n_features)
         The mended data.
     outlier_scores_ : ndarray of shape (n_samples,)
-        Higher is worse: a robust z of the logarithm of how far a row was moved. 0 is typical, 1 the spread of the
-        better half of the rows.
+        Higher is worse: -log10 of the chance of a good row being moved as far, by the distribution of the logarithms
+        of the squared distances.
     outliers_ : ndarray of bool, shape (n_samples,)
-        The rows that count as corrupted: `outlier_scores_ > threshold_`. All were moved by more than 1 % of the typical
-        distance of two rows.
+        The rows that count as corrupted: `outlier_scores_ > threshold_`. Unless a share was asked for, all were moved
+        by more than 1 % of the typical distance of two rows.
     threshold_ : float
-        Infinite where no group of rows stands apart.
+        Where a group of rows stands apart, the score above which a row surely belongs to it; at most
+        log10(20 n_samples), and at least the score of a row moved by 1 %. Or what gives the share asked for.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective after each round, the start included; it never rises.
+        The objective after each round, and at the start, the given rows, missing entries filled in; it never rises.
     history_ : list of IterationRecord
         Its `residual` is the length of the gradient, as a share of the objective over a typical distance.
     n_iter_ : int

@@ -35,11 +35,13 @@ class RobustPCA(LinearRecovery):
         far more wrong entries, but not convex, so without a proof that the minimum is the global one. With a rank that
         is too high some wrong entries pass for signal.
     contamination : float or "auto", default="auto"
-        Share of the rows to flag. "auto" flags rows whose error is far larger than that of the others.
+        Share of the rows to flag, fewer where equal scores would be divided: rows without error are not flagged.
+        "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=1000
         Iterations of the solver.
     tol : float, default=1e-6
-        Stop when both optimality residuals, primal and dual, relative, are below it.
+        Stop when both optimality residuals are below it: the primal one as a share of the length of the data, the dual
+        one of that of the multipliers. A row that is mended by itself, in `transform`, stops at ten times `tol`.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -50,11 +52,11 @@ class RobustPCA(LinearRecovery):
     entry_outliers_ : ndarray of bool, shape (n_samples, n_features)
         The wrong entries: those of S above 1 % of a typical entry.
     outlier_scores_ : ndarray of shape (n_samples,)
-        Length of the row's part of S, as a share of a typical row's length.
+        Length of the row's part of S, as a share of a typical row's length; 0 up to ten times `tol`.
     outliers_ : ndarray of bool, shape (n_samples,)
         `outlier_scores_ > threshold_`. Where every row has some wrong entries, rows with far more than the others.
     threshold_ : float
-        median + 5 (median - 15.87th percentile) of the scores, at least 0.01.
+        median + 5 (median - 15.87th percentile) of the scores, at least 0.01; or what gives the share asked for.
     components_ : ndarray of shape (rank_, n_features)
         Orthonormal basis of the row space of L.
     singular_values_ : ndarray of shape (rank_,)
@@ -62,7 +64,8 @@ class RobustPCA(LinearRecovery):
     lam_ : float
         The value that was used.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective of L after each iteration, the start included. It need not fall in every one.
+        The objective of L after each iteration, and at the start, L = 0. It need not fall in every one. Where the
+        solver stalled, one more iteration mends each row by itself in the row space that was found.
     history_ : list of IterationRecord
         One record per iteration; `residual` is the larger of the two optimality residuals.
     n_iter_, rank_ : int
