@@ -36,7 +36,9 @@ def quick(name):
 ESTIMATORS = {name: quick(name) for name in CLASSES}
 # These draw every row towards the others, right or wrong: good rows move a little, and where whole rows are wrong they
 # are not the method for it. What they must do is in their own tests; here the limits are wider.
-SMOOTHING = {"GraphRobustPCA", "KernelPCADenoiser", "RobustKernelPCA"}
+SMOOTHING = {"GraphRobustPCA", "KernelLowRank", "KernelPCADenoiser", "RobustKernelPCA"}
+# A fit moves all rows together, `transform` each one against those recovered: a seen row may end elsewhere.
+JOINT = {"KernelLowRank"}
 STOP_REASONS = {"converged", "max_iter", "stalled", "interrupted"}
 every = pytest.mark.parametrize("make", ESTIMATORS.values(), ids=list(ESTIMATORS))
 
@@ -55,6 +57,9 @@ FINDS_SOME = {"GraphRobustPCA", "RobustKernelPCA"}  # on those blobs, which they
 def expected_failures(est):
     if type(est).__name__ in FINDS_SOME:
         return {}
+    if type(est).__name__ in JOINT:
+        checks = "check_transformer_general", "check_transformer_data_not_an_array", "check_outliers_fit_predict"
+        return dict.fromkeys(checks, "a fit moves all rows together, transform each one by itself")
     checks = ["check_outliers_fit_predict", *(["check_outliers_train"] if hasattr(est, "predict") else [])]
     return dict.fromkeys(checks, NONE_FOUND)
 
@@ -70,6 +75,8 @@ def test_scikit_learn_contract(estimator, check):
 def test_scikit_learn_contract_of_outlier_detectors(make):
     est = at_share(make, 0.1)
     assert is_outlier_detector(est)
+    if make.__name__ in JOINT:
+        pytest.skip("scikit-learn wants seen rows judged as in the fit, which moves all of them together")
     if make.__name__ == "OutlierPursuit":
         pytest.skip("the blobs have two features, of full rank: L = X, and there is no error that could be flagged")
     check_outliers_fit_predict(make.__name__, est)
@@ -228,7 +235,8 @@ def test_the_order_of_the_rows_does_not_matter(make):
 @IGNORE_MAX_ITER
 def test_units_do_not_matter(make, scale):
     truth, X, _ = data()
-    plain, scaled = make().fit(X), make().fit(scale * X)
+    exact = {"tol": 1e-10, "max_iter": 2000} if make.__name__ in JOINT else {}  # else rounding decides when it stops
+    plain, scaled = make(**exact).fit(X), make(**exact).fit(scale * X)
     np.testing.assert_array_equal(scaled.outliers_, plain.outliers_)
     np.testing.assert_allclose(scaled.outlier_scores_, plain.outlier_scores_, rtol=1e-3, atol=1e-3)
     assert np.linalg.norm(scaled.recovered_ / scale - plain.recovered_) < 1e-3 * np.linalg.norm(truth)
@@ -249,8 +257,8 @@ def test_float32_stays_float32(make):
 @every
 @IGNORE_MAX_ITER
 def test_seen_rows_are_mended_as_in_the_fit(make):
-    if not hasattr(make, "transform"):
-        pytest.skip("has no transform")
+    if not hasattr(make, "transform") or make.__name__ in JOINT:
+        pytest.skip("has no transform, or one that moves rows by themselves")
     truth, X, bad = data()
     est = make().fit(X)
     assert np.linalg.norm(est.transform(X) - est.recovered_) < 1e-2 * np.linalg.norm(truth)
@@ -281,8 +289,8 @@ def test_flags_are_the_scores_above_the_threshold(make, share):
 @IGNORE_MAX_ITER
 @pytest.mark.parametrize("share", ["auto", 0.3])
 def test_seen_rows_are_flagged_as_in_the_fit(make, share):
-    if not hasattr(make, "transform"):
-        pytest.skip("has no transform")
+    if not hasattr(make, "transform") or make.__name__ in JOINT:
+        pytest.skip("has no transform, or one that moves rows by themselves")
     _, X, _ = data(n=60)
     est = at_share(make, share).fit(X)
     np.testing.assert_array_equal(est.predict(X), np.where(est.outliers_, -1, 1))
@@ -309,10 +317,9 @@ def test_what_is_handed_out_is_a_copy(make):
 @every
 @IGNORE_MAX_ITER
 def test_interruption_keeps_what_there_is(make, monkeypatch):
-    if make.__name__ in QUICK:
-        pytest.skip("has no solver of its own: tests/test_search.py interrupts its loop")
+    if make.__name__ in {*QUICK, "KernelRecovery"}:
+        pytest.skip("has no solver with a history: tests/test_search.py and tests/test_large.py interrupt its loops")
     _, X, _ = data()
-    # the default of KernelRecovery takes a second in all and has no loop that is worth interrupting
     est = make()
     add = History.add
 

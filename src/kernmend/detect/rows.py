@@ -73,8 +73,8 @@ LEAST_SPREAD = 0.8
 GROUP = 0.8
 # Largest number of rows of the reference, for the time of the eigendecomposition.
 LANDMARKS = 800
-# Difference of entries, as a share of the largest entry of their column, up to which a row is one of the reference: what
-# changing units and back leaves.
+# Difference of entries, as a share of the largest entry of their column, up to which a row is one of the reference:
+# what changing units and back leaves.
 SAME = 1e-12
 # Distance of r from 0 and 1 that rounding does not reach.
 ROUNDING = 1e-14
