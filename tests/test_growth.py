@@ -1,7 +1,5 @@
 """`python -m benchmarks growth`: its data, what it leaves out, how it goes on, and its page; nothing large is run."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -161,7 +159,7 @@ def test_each_measurement_is_a_process_of_its_own(tmp_path, digits, monkeypatch)
     assert found["machine"]["threads"] == "2"
     assert found["metrics"]["clean_changed"] == 1.0
     assert found["peak_mb"] > 30
-    assert json.dumps(found["versions"])
+    assert found["versions"]["numpy"] == np.__version__
 
 
 def test_a_measurement_that_ends_badly_says_so(tmp_path, capfd):

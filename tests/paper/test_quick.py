@@ -132,3 +132,4 @@ def test_a_rise_of_the_objective_would_show(finished):
     objectives = [record["objective"] for record in records.values() if record["experiment"] == "convergence"]
     assert len(objectives) == 6
     assert all(tables.rises(objective) == 0 for objective in objectives)
+    assert tables.rises([*objectives[0], 1.01 * objectives[0][-1]]) == 1
