@@ -70,7 +70,7 @@ def test_a_turning_circle_is_followed(first_bad):
 def test_the_same_seed_gives_the_same_result():
     def run(seed):
         est = KernelRecovery(landmarks=80, random_state=seed)
-        for k in range(5):
+        for k in range(3):
             est.partial_fit(batch(k)[0])
         return est
 
