@@ -97,9 +97,10 @@ def test_images(kernmend, tmp_path):
     np.save(tmp_path / "images.npy", images.round().astype(np.uint8).reshape(60, 36))
     done = kernmend("mend", tmp_path / "images.npy", "--image-shape", "6x6", "--contamination", "0.02")
     assert "60 images of 6x6" in done.stdout
-    out = np.load(tmp_path / "images.mended.npy")
+    out, old = (np.load(tmp_path / name) for name in ("images.mended.npy", "images.npy"))
     assert out.dtype == np.uint8
-    assert kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x5", code=2).stderr
+    assert np.flatnonzero((out != old).any(axis=1)).tolist() == [4]
+    assert "not images of (6, 5)" in kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x5", code=2).stderr
     assert (
         "values" not in kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x6").stdout.split("flagged")[2]
     )

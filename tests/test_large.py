@@ -71,6 +71,7 @@ def test_missing_entries_outside_the_landmarks_are_filled_in():
     X[5, 0] = X[120, 1] = X[333, 0] = np.nan
     est = KernelRecovery(landmarks=150).fit(X)
     assert np.isfinite(est.recovered_).all()
+    np.testing.assert_allclose(np.hypot(*est.recovered_[[5, 120, 333]].T), 1.0, atol=0.01)
 
 
 def test_float32_stays_float32():
