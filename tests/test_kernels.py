@@ -125,6 +125,8 @@ def test_new_kernels_keep_the_contract(kernel, n, m, d):
         ("distances", lambda self, A, X: (RBF.distances(self, A, X)[0], 0.5 * RBF.distances(self, A, X)[1])),
         ("majoriser", lambda self, A, X: 0.5 * RBF.majoriser(self, A, X)),
         ("diag", lambda self, X: 0.5 * RBF.diag(self, X)),
+        ("diag_gradient", lambda self, A: np.ones_like(A)),
+        ("against", lambda self, L: RBF(0.6).against(L)),
     ],
 )
 def test_contract_notices_a_wrong_kernel(method, wrong):

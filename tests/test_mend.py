@@ -302,6 +302,7 @@ def test_a_path(tmp_path):
     np.testing.assert_allclose(out[["x", "y"]], mended.data, rtol=1e-12)
     with pytest.raises(ValueError, match=r"out\.csv"):
         mended.write(tmp_path / "out.csv")
+    assert "<title>circle.csv" in mended.report(tmp_path / "page.html").read_text()  # the name where no title is given
     assert kernmend.mend(str(path), columns=["x", "y"]).flags.sum() == 2
 
 
