@@ -1,5 +1,7 @@
 """The command line: the demo, how it starts and ends, what it imports."""
 
+import os
+import signal
 import subprocess
 import sys
 import types
@@ -7,6 +9,7 @@ import types
 import pytest
 
 from kernmend import __main__, __version__
+from kernmend.cli.main import Stops
 
 
 def test_demo_prints_a_table_and_writes_the_picture(kernmend, tmp_path):
@@ -52,11 +55,41 @@ def test_python_m_kernmend():
     assert __version__ in done.stdout
 
 
+@pytest.fixture
+def own_signals(monkeypatch):
+    """What the command line does with the signals of its process is undone after the test."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("own_signals")
 def test_the_program_ends_with_the_code_of_the_command_line(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["kernmend", "mind"])
     with pytest.raises(SystemExit) as caught:
         __main__.main()
     assert caught.value.code == 2
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_signals_are_remembered(number, kind):
+    stops = Stops()
+    with pytest.raises(kind):
+        os.kill(os.getpid(), number)
+    assert stops.code == 128 + number
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_ctrl_c_in_a_destructor_is_not_told_and_other_errors_are(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "__unraisablehook__", told.append)
+    Stops()
+    for kind in (KeyboardInterrupt, SystemExit, ZeroDivisionError):
+        sys.unraisablehook(types.SimpleNamespace(exc_type=kind))
+    assert [one.exc_type for one in told] == [ZeroDivisionError]
 
 
 def test_ctrl_c_while_the_command_line_is_imported_ends_with_130(monkeypatch):
