@@ -124,6 +124,12 @@ def test_options_reach_the_estimator(kernmend, table, tmp_path):
     assert (facts["columns"], facts["passed"]) == (1, ["name", "y"])
 
 
+@pytest.mark.parametrize(("said", "meant"), [("none", None), ("columns", "columns")])
+def test_the_scale_reaches_the_estimator(kernmend, said, meant, table, tmp_path):
+    kernmend("mend", table, "--scale", said, "--save-model", tmp_path / "model", "--error", "rows", "-q")
+    assert library.load(tmp_path / "model").scale == meant
+
+
 def test_another_method_and_missing_values(kernmend, tmp_path):
     data = frame().drop(columns="name").round(3)
     data.loc[20, "x"] = -999
@@ -349,6 +355,8 @@ def test_apply_to_several_files(kernmend, model, tmp_path):
     assert (tmp_path / "out" / "a.csv").read_bytes() == (tmp_path / "b.mended.csv").read_bytes()
     assert "a.csv is there already" in kernmend("apply", model, *paths, "-o", tmp_path / "out", code=2).stderr
     assert "names a folder" in kernmend("apply", model, *paths, "-o", paths[0], code=2).stderr
+    nowhere = kernmend("apply", model, *paths, "-o", tmp_path / "no" / "folder", code=2)
+    assert f"there is no folder {tmp_path / 'no'} to make folder in" in nowhere.stderr
     twice = kernmend("apply", model, paths[0], paths[0], "-o", tmp_path / "new", code=2)
     assert "written twice" in twice.stderr
 
@@ -512,6 +520,16 @@ def test_an_unforeseen_error_is_one_line_unless_debugging(kernmend, table, tmp_p
     monkeypatch.setenv("KERNMEND_DEBUG", "1")
     with pytest.raises(RuntimeError, match="second"):
         kernmend("mend", table)
+    assert names(tmp_path) == ["circle.csv"]
+
+
+def test_too_little_memory_is_one_line(kernmend, table, tmp_path, monkeypatch):
+    def too_much(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr("kernmend._mend.fit", too_much)
+    done = kernmend("mend", table, code=1)
+    assert done.stderr == "kernmend: not enough memory for so many rows: take fewer, or columns\n"
     assert names(tmp_path) == ["circle.csv"]
 
 
