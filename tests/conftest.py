@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import pytest
+from circle_file import frame
 from hypothesis import settings
 
 from kernmend.cli.main import _run
@@ -33,3 +34,11 @@ def kernmend(monkeypatch, capfd):
         return subprocess.CompletedProcess(arguments, done, out.out, out.err)
 
     return run
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A file with a circle and two wrong points."""
+    path = tmp_path / "circle.csv"
+    frame().to_csv(path, index=False)
+    return path

@@ -35,13 +35,22 @@ def check_kernel_contract(kernel, A, B, *, psd=True, rtol=1e-6):
 
 
 def _check_pullbacks(kernel, A, B, K, C, rng, rtol):
-    """`pullback` and `gradient` against finite differences; K, A, B are left alone, G may be consumed."""
+    """`pullback`, `gradient` and `diag_gradient` against finite differences; K, A, B are left alone, G may be consumed.
+
+    `against(B)` is the same kernel with B as its second argument.
+    """
     K0, C0 = K.copy(), C.copy()
     G = rng.standard_normal(C.shape)
     found = kernel.pullback(A, B, C, G.copy())
     expected = numerical_gradient(lambda Z: float(np.sum(G * kernel.gram(Z, B))), A)
     assert found.shape == A.shape
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=_noise(expected, C, rtol))
+    fixed = kernel.against(B)
+    np.testing.assert_allclose(fixed.gram(A), C, rtol=0, atol=1e-12 * np.abs(C).max())
+    np.testing.assert_allclose(fixed.pullback(A, C, G.copy()), found, rtol=1e-9, atol=1e-12 * np.abs(found).max())
+
+    expected = numerical_gradient(lambda Z: float(kernel.diag(Z).sum()), A)
+    np.testing.assert_allclose(kernel.diag_gradient(A), expected, rtol=rtol, atol=_noise(expected, K, rtol))
 
     S = rng.standard_normal(K.shape)
     S = S + S.T

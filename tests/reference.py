@@ -1,4 +1,4 @@
-"""The formulas of the model written once more, slowly: kernels, errors, F, the B-step; nothing from kernmend.
+"""The formulas of the kernel model written once more, slowly: plain loops, nothing from kernmend.
 
 Kernels are given by name and parameters: `("rbf", {"gamma": 2.0})`, `("poly", {"degree": 3, "coef0": 1.0})`,
 `("linear", {})`.

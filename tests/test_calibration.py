@@ -27,10 +27,24 @@ def kernels(good):
     return [RBF(width / median) for width in WIDTHS]
 
 
-def inverse_distance(good):
-    """A suspicion: the distance to the nearest good row, in units of a typical one."""
+def distance_in_typical_ones(good):
+    """A score: the distance to the nearest good row, in units of a typical one."""
     scale = np.sqrt(median_squared_distance(good))
     return lambda A: np.sqrt(((A[:, np.newaxis] - good) ** 2).sum(axis=2)).min(axis=1) / scale
+
+
+class Judge:
+    """Scores with the threshold 1, made from good rows by a function."""
+
+    threshold = 1.0
+
+    def __init__(self, scores_against):
+        self.scores_against = scores_against
+
+    def against(self, L):
+        judge = Judge(self.scores_against)
+        judge.scores = self.scores_against(L)
+        return judge
 
 
 # --- the mender -------------------------------------------------------------------------------------------------------
@@ -77,9 +91,11 @@ def test_the_force_is_per_length_so_that_units_do_not_matter():
 @pytest.mark.parametrize("error", ["rows", "entries", "kernel"])
 def test_mended_rows_stay_in_bounds(error):
     good, wrong, _ = surface(2)
-    bounds = good.min(axis=0), good.max(axis=0)
-    A = Mender(good, bounds).mend(wrong, Settings(RBF(0.05), 1e-4, error, 0.1))
-    assert np.all((bounds[0] <= A) & (bounds[1] >= A))
+    low, high = np.percentile(good, [10, 90], axis=0)
+    settings = Settings(RBF(0.05), 1e-4, error, 0.1)
+    free, held = (Mender(good, bounds).mend(wrong, settings) for bounds in (None, (low, high)))
+    assert np.any((free < low) | (free > high))  # else bounds would have nothing to do
+    assert np.all((held >= low) & (held <= high))
 
 
 # --- the search -------------------------------------------------------------------------------------------------------
@@ -136,23 +152,38 @@ def test_the_data_is_left_alone():
     np.testing.assert_array_equal(wrong, copies[1])
 
 
-def test_suspicion_is_heard():
+def test_suspicion_is_made_from_the_reference_and_adds_to_the_cost():
     good, wrong, _ = surface(4)
-    seen = []
+    settings, seen = Settings(RBF(0.05), 1e-4, "rows", 0.1), []
 
-    class Judge:
-        threshold = 1.0
+    def costs(scores):
+        evidence = Evidence(good, wrong, judge=scores and Judge(scores))
+        return evidence.hold_out(0).cost(settings, whole=False)
 
-        def against(self, L):
-            seen.append(len(L))
-            judge = Judge()
-            judge.scores = inverse_distance(L)
-            return judge
+    def half_of_what_is_not_good(L):
+        seen.append(len(L))
+        return lambda A: np.where((A[:, np.newaxis] == good).all(axis=2).any(axis=1), 0.0, 0.5)
 
-    settings, share, _ = calibrate(Evidence(good, wrong, judge=Judge()), kernels=kernels(good))
+    unheard, heard = costs(None), costs(half_of_what_is_not_good)
     assert seen == [len(good) - 27]  # the held-out fifth is not in the reference
-    assert np.isfinite(share)
-    assert settings.error in (RowError, EntryError)
+    assert heard(settings) == pytest.approx(unheard(settings) + 0.5)
+    assert heard.share(settings) == unheard.share(settings)
+    natural = costs(lambda L: lambda A: np.ones(len(A)))  # what good rows have too does not count
+    assert natural(settings) == unheard(settings)
+
+
+def test_with_scores_of_distance_the_settings_bring_rows_nearer_to_good_ones():
+    good, wrong, _ = surface(4)
+
+    def far(L):
+        return lambda A: 5.0 * distance_in_typical_ones(L)(A)
+
+    distances = []
+    for judge in (None, Judge(far)):
+        evidence = Evidence(good, wrong, judge=judge)
+        settings = calibrate(evidence, kernels=kernels(good), errors=[RowError]).settings
+        distances.append(distance_in_typical_ones(good)(Mender(good).mend(wrong, settings)).mean())
+    assert distances[1] < 0.95 * distances[0]
 
 
 @pytest.mark.parametrize("n", [5, 6])

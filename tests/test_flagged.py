@@ -18,12 +18,16 @@ from kernmend.model.penalties import cutoff_from_rho
 
 # --- wrong rows are found and mended, the others are left alone -------------------------------------------------------
 
+# The least F1 on `noisy_surface(0)`, where 0.9 is not reached: beside all 15 wrong rows 4 of the 135 good ones are
+# flagged, which is an F1 of 0.882.
+EDGE_FLAGGED = 0.88
 
-@pytest.mark.parametrize("seed", range(3))
-def test_noisy_rows_are_found_and_mended(seed):
+
+@pytest.mark.parametrize(("seed", "least"), [(0, EDGE_FLAGGED), (1, 0.9), (2, 0.9)])
+def test_noisy_rows_are_found_and_mended(seed, least):
     est, truth, X, bad = fitted(seed)
     check_sound(est, X)
-    assert f1(est.outliers_, bad) >= 0.85
+    assert f1(est.outliers_, bad) >= least
     assert snr(truth[bad], est.recovered_[bad]) >= snr(truth[bad], X[bad]) + 5.0
     assert est.stop_reason_ == "converged"
     np.testing.assert_array_equal(est.outliers_, est.outlier_scores_ > est.threshold_)
@@ -47,7 +51,7 @@ def test_float32_rows_come_back_bit_for_bit_in_float32():
     est = KernelRecovery().fit(X)
     assert est.recovered_.dtype == est.transform(X).dtype == np.float32
     check_sound(est, X)
-    assert f1(est.outliers_, bad) >= 0.85
+    assert f1(est.outliers_, bad) >= EDGE_FLAGGED
 
 
 def test_the_input_is_not_overwritten():
@@ -79,7 +83,9 @@ def test_clean_surfaces_are_left_alone(seed):
 
 def test_the_result_is_the_same_every_time_and_follows_the_order_of_the_rows():
     est, _, X, _ = fitted(0)
-    np.testing.assert_array_equal(clone(est).fit(X).recovered_, est.recovered_)
+    again = clone(est)
+    np.testing.assert_array_equal(again.fit_predict(X), np.where(est.outliers_, -1, 1))
+    np.testing.assert_array_equal(again.recovered_, est.recovered_)
     order = np.random.default_rng(0).permutation(len(X))
     np.testing.assert_array_equal(KernelRecovery().fit(X[order]).outliers_, est.outliers_[order])
 
@@ -102,7 +108,6 @@ def test_predict_and_the_scores_agree_with_each_other_and_with_fit(seed):
     np.testing.assert_array_equal(predicted, np.where(est.outliers_, -1, 1))
     np.testing.assert_array_equal(predicted == -1, decisions < 0)
     np.testing.assert_allclose(decisions - scores, est.threshold_)
-    np.testing.assert_array_equal(KernelRecovery().fit_predict(X), predicted)
 
 
 def test_new_rows_of_the_surface_pass_and_wrong_ones_are_mended():
@@ -187,12 +192,7 @@ def test_contamination_is_a_share(share):
         np.testing.assert_array_equal(est.outliers_, est.outlier_scores_ > est.threshold_)
     if share <= 0.1:  # what it cuts off must stand apart for the good rows to look good without it
         np.testing.assert_array_equal(est.predict(X), np.where(est.outliers_, -1, 1))
-
-
-def test_contamination_that_is_too_high_still_keeps_the_training_rows():
-    _, X, _ = noisy_surface(n=100)
-    est = KernelRecovery(contamination=0.3).fit(X)
-    kept = ~est.outliers_
+    kept = ~est.outliers_  # too high a share still keeps the training rows
     np.testing.assert_array_equal(est.transform(X)[kept], X[kept])
 
 
@@ -252,16 +252,12 @@ def test_a_huge_lam_leaves_the_rows_where_they_are():
 
 
 SMEARED = pytest.mark.xfail(
-    reason="on a curved surface small spikes are smeared over the entries that go with theirs: a third of those marked "
-    "are wrong, and rows come back 10 dB better, not 30"
+    reason="on a curved surface small spikes are smeared over the entries that go with theirs: a quarter of those "
+    "marked were right, and rows come back 27 dB better, not 30"
 )
 
 
-@pytest.mark.parametrize("error", ["entries", "auto"])
-@pytest.mark.parametrize(
-    ("seed", "size"), [pytest.param(0, 0.7, marks=SMEARED), (0, 1.5), (0, 50.0), (1, 0.7), (1, 1.5), (1, 50.0)]
-)
-def test_spikes_are_marked(seed, size, error):
+def spiked_surface(seed, size):
     truth = make_cubic_surface(150, 20, random_state=seed)
     rng = np.random.default_rng(seed)
     spikes = np.zeros(truth.shape, dtype=bool)
@@ -269,7 +265,15 @@ def test_spikes_are_marked(seed, size, error):
         spikes[row, rng.choice(20, 2, replace=False)] = True
     X = truth.copy()
     X[spikes] += size * rng.choice([-1.0, 1.0], spikes.sum())
-    est = KernelRecovery(error=error).fit(X)
+    return truth, X, spikes
+
+
+@pytest.mark.parametrize(
+    ("seed", "size"), [pytest.param(0, 0.7, marks=SMEARED), (0, 1.5), (0, 50.0), (1, 0.7), (1, 1.5), (1, 50.0)]
+)
+def test_spikes_are_marked(seed, size):
+    truth, X, spikes = spiked_surface(seed, size)
+    est = KernelRecovery().fit(X)
     check_sound(est, X)
     assert est.error_ == "entries"
     assert f1(est.outliers_, spikes.any(axis=1)) >= 0.85
@@ -279,6 +283,13 @@ def test_spikes_are_marked(seed, size, error):
     assert spikes[est.entry_outliers_].mean() >= 0.5
     wrong = spikes.any(axis=1)
     assert snr(truth[wrong], est.recovered_[wrong]) > snr(truth[wrong], X[wrong]) + 30.0
+
+
+def test_spikes_are_mended_alike_whether_entries_are_asked_for_or_chosen():
+    _, X, _ = spiked_surface(1, 0.7)
+    chosen, asked = (KernelRecovery(error=error).fit(X) for error in ("auto", "entries"))
+    np.testing.assert_array_equal(asked.recovered_, chosen.recovered_)
+    np.testing.assert_array_equal(asked.entry_outliers_, chosen.entry_outliers_)
 
 
 @pytest.mark.parametrize("far", [5.0, 1e3, 1e6])

@@ -125,6 +125,8 @@ def test_new_kernels_keep_the_contract(kernel, n, m, d):
         ("distances", lambda self, A, X: (RBF.distances(self, A, X)[0], 0.5 * RBF.distances(self, A, X)[1])),
         ("majoriser", lambda self, A, X: 0.5 * RBF.majoriser(self, A, X)),
         ("diag", lambda self, X: 0.5 * RBF.diag(self, X)),
+        ("diag_gradient", lambda self, A: np.ones_like(A)),
+        ("against", lambda self, L: RBF(0.6).against(L)),
     ],
 )
 def test_contract_notices_a_wrong_kernel(method, wrong):
@@ -307,7 +309,7 @@ def test_no_majoriser_is_claimed_where_none_is_known():
 
 
 def test_the_papers_polynomial_step_is_no_majoriser():
-    """g(a) = (tau_a a - tau_x x)'(a - x) has another gradient than the error term, ours the true one."""
+    """Their g(a) = (tau_a a - tau_x x)'(a - x) has another gradient than the error term; ours is the true one."""
     kernel, A, X = Polynomial(2, 1.0), rows(0, 4, 3), rows(1, 4, 3)
     _, gradient = kernel.distances(A, X)
     tau_a = 2.0 * (np.sum(A * A, axis=1, keepdims=True) + 1.0)
@@ -316,7 +318,7 @@ def test_the_papers_polynomial_step_is_no_majoriser():
     assert np.all(np.linalg.norm(gradient - (2.0 * tau_a * A - (tau_a + tau_x) * X), axis=1) > 1e-2)
 
 
-# --- fractional degree ----------------------------------------------------------------------------------
+# --- fractional degree: defined only where a'b + coef0 is not negative ----------------------------------------------
 
 
 def fractional_data():

@@ -187,8 +187,8 @@ def test_good_rows_are_learned_from_and_what_comes_back_is_about_the_data(tmp_pa
 
 
 def test_good_rows_of_any_type_are_found_by_the_names_of_their_columns(tmp_path):
-    X, good = frame(), good_circle()
-    expected = kernmend.mend(circle(), good=good).scores
+    X, good = frame(100), good_circle(150)
+    expected = kernmend.mend(circle(100), good=good).scores
     turned = pd.DataFrame({"more": 1, "y": good[:, 1], "x": good[:, 0], "kind": "a"})
     turned.to_csv(tmp_path / "good.csv", index=False)
     for rows in (
@@ -200,7 +200,7 @@ def test_good_rows_of_any_type_are_found_by_the_names_of_their_columns(tmp_path)
         str(tmp_path / "good.csv"),
     ):
         np.testing.assert_array_equal(kernmend.mend(X, good=rows).scores, expected)
-    single = kernmend.mend(circle().astype(np.float32), good=good)
+    single = kernmend.mend(circle(100).astype(np.float32), good=good)
     assert single.data.dtype == single.estimator.recovered_.dtype == np.float32
 
 
@@ -306,6 +306,7 @@ def test_a_path(tmp_path):
     np.testing.assert_allclose(out[["x", "y"]], mended.data, rtol=1e-12)
     with pytest.raises(ValueError, match=r"out\.csv"):
         mended.write(tmp_path / "out.csv")
+    assert "<title>circle.csv" in mended.report(tmp_path / "page.html").read_text()  # the name where no title is given
     assert kernmend.mend(str(path), columns=["x", "y"]).flags.sum() == 2
 
 

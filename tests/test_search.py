@@ -26,7 +26,7 @@ def test_the_first_candidate_is_the_default_and_the_best_is_no_worse():
         "rho": default.rho_,
         "error": default.error_,
     }
-    assert search.best_score_ == scores.max() >= scores[0]
+    assert search.best_score_ == scores.max()
     assert search.best_params_ == search.cv_results_["params"][int(np.argmax(scores))]
     assert search.cv_results_["rank_test_score"][int(np.argmax(scores))] == 1
     assert (search.gamma_, search.lam_, search.error_) == tuple(
@@ -39,8 +39,8 @@ def test_the_first_candidate_is_the_default_and_the_best_is_no_worse():
 
 
 def test_in_parallel_the_same():
-    _, X, _ = outliers(1, 100)
-    one, two = (RecoverySearch(n_iter=5, n_splits=2, n_jobs=jobs, random_state=3).fit(X) for jobs in (1, 2))
+    _, X, _ = outliers(1, 80)
+    one, two = (RecoverySearch(n_iter=3, n_splits=2, n_jobs=jobs, random_state=3).fit(X) for jobs in (1, 2))
     np.testing.assert_allclose(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], rtol=1e-6)
     np.testing.assert_allclose(one.recovered_, two.recovered_, atol=1e-6)
 

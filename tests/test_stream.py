@@ -71,7 +71,7 @@ def test_a_turning_circle_is_followed(first_bad):
 def test_the_same_seed_gives_the_same_result():
     def run(seed):
         est = KernelRecovery(landmarks=80, random_state=seed)
-        for k in range(5):
+        for k in range(3):
             est.partial_fit(batch(k)[0])
         return est
 
@@ -133,7 +133,7 @@ def test_it_goes_on_from_a_fit_and_from_a_file(tmp_path):
         each.partial_fit(X)
         assert each.recovered_.dtype == np.float32
     np.testing.assert_array_equal(est.recovered_, again.recovered_)
-    assert est.report_data()["rows"] is not None
+    assert est.report_data()["n_rows"] == len(X)
     est.fit(X)
     assert not hasattr(est, "n_samples_seen_")
 
@@ -185,13 +185,15 @@ def test_files_are_followed_one_after_the_other(tmp_path, monkeypatch, capfd):
     files = [tmp_path / f"{k}.npy" for k in range(1, 25)]
     for k, file in enumerate(files, 1):
         np.save(file, batch(k)[0])
-    for follow, most in (("--follow", BAD + 2), (None, 100)):
-        code, out = kernmend(model, *files, "--json", "--force", *([follow] if follow else []))
+    last = {}
+    for options in (["--follow"], []):
+        code, out = kernmend(model, *files, "--json", "--force", *options)
         assert code == 0, out.err
         flagged = [json.loads(line)["flagged"] for line in out.out.splitlines()]
         assert len(flagged) == 24
-        assert flagged[-1] <= most
-    assert flagged[-1] > 30  # the model as it was sees a circle that has turned away
+        last[bool(options)] = flagged[-1]
+    assert last[True] <= BAD + 2
+    assert last[False] > 30  # the model as it was sees a circle that has turned away
     assert model.read_bytes() == before
     code, out = kernmend(RobustPCA().fit(batch(0)[0]).save(tmp_path / "other"), files[0], "--follow")
     assert code == 2

@@ -143,7 +143,7 @@ def test_pull_is_the_gradient_for_the_linear_kernel(seed, n):
 
 
 def test_pulls_of_a_large_rho_are_the_roots_of_the_leverage_scores():
-    """then rho (s - g^2) is 1 / (2 sqrt(s)), and f_i^2 = sum_k U_ik^2 over the kept eigenvectors."""
+    """There rho (s - g^2) is 1 / (2 sqrt(s)), and f_i^2 = sum_k U_ik^2 over the kept eigenvectors."""
     U = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 30)))[0]
     s = np.concatenate([np.zeros(24), np.linspace(1.0, 4.0, 6)])
     leverage = np.sum(U[:, 24:] ** 2, axis=1)

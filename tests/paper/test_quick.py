@@ -1,6 +1,7 @@
 """The whole quick suite, run once, and what must hold of its store and pages."""
 
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from click.testing import CliRunner
 from kernmend.cli.main import cli
 from kernmend.paper import NAMES, experiments, matrices, spec, tables
 from kernmend.paper.store import Store
+
+pytestmark = pytest.mark.xdist_group("paper")  # one run, not one in each test process
 
 
 def paper(*arguments, code=0):
@@ -101,6 +104,19 @@ def test_missing_data_is_one_sentence_and_the_rest_is_kept(finished, tmp_path, m
     assert "0 results new" in text
 
 
+def test_pages_that_cannot_be_made_are_one_sentence(finished, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    shutil.copy(finished / "results.jsonl", tmp_path)
+    monkeypatch.setattr("kernmend.paper.figures.write_pages", full)
+    text = paper("show", "circle", "--quick", "-o", tmp_path, code=1)
+    assert f"cannot write to {tmp_path}: No space left on device" in text
+    monkeypatch.setitem(sys.modules, "kernmend.paper.figures", None)
+    text = paper("show", "circle", "--quick", "-o", tmp_path, code=1)
+    assert "pictures need matplotlib: pip install 'kernmend[report]'" in text
+
+
 def test_more_seeds_are_more_work_with_the_same_beginning(finished, tmp_path):
     shutil.copy(finished / "results.jsonl", tmp_path)
     assert "circle: 5 results new, 5 were there" in paper(
@@ -132,3 +148,4 @@ def test_a_rise_of_the_objective_would_show(finished):
     objectives = [record["objective"] for record in records.values() if record["experiment"] == "convergence"]
     assert len(objectives) == 6
     assert all(tables.rises(objective) == 0 for objective in objectives)
+    assert tables.rises([*objectives[0], 1.01 * objectives[0][-1]]) == 1

@@ -10,8 +10,9 @@ import time
 import numpy as np
 import pytest
 
+from kernmend import KernelRecovery
 from kernmend.model.kernels import RBF
-from kernmend.paper import experiments, runner, spec
+from kernmend.paper import experiments, machine, runner, spec
 from kernmend.paper.store import Store
 from kernmend.paper.work import execute, neighbour_similarity, time_budget
 
@@ -104,6 +105,31 @@ def test_a_budget_gives_what_there_is_and_says_so():
     assert np.isfinite(record["metrics"]["distance"])
 
 
+def test_a_budget_that_ends_before_there_is_a_result(monkeypatch):
+    def endless(self, X):
+        while True:
+            pass
+
+    monkeypatch.setattr(KernelRecovery, "fit", endless)
+    record, recovered = execute(circle_task(budget=0.05))
+    assert record["budget_hit"]
+    assert (record["stop"], record["metrics"], recovered) == ("nothing within the budget", {}, None)
+
+
+@pytest.mark.parametrize("caught", [False, True], ids=["raised", "the solver stopped"])
+def test_ctrl_c_in_a_fit_ends_the_run(caught, monkeypatch):
+    fit = KernelRecovery.fit
+
+    def interrupted(self, X):
+        if not caught:
+            raise KeyboardInterrupt
+        fit(self, X).stop_reason_ = "interrupted"
+
+    monkeypatch.setattr(KernelRecovery, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute(circle_task())
+
+
 def test_a_true_ctrl_c_is_not_taken_for_a_budget():
     def interrupted():
         with time_budget(60.0) as budget:
@@ -114,6 +140,24 @@ def test_a_true_ctrl_c_is_not_taken_for_a_budget():
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
+
+
+def test_where_the_system_tells_nothing_of_memory_the_peak_is_since_the_start(monkeypatch):
+    def refused(*arguments, **options):
+        raise PermissionError
+
+    monkeypatch.setattr("pathlib.Path.read_text", refused)
+    monkeypatch.setattr("pathlib.Path.write_text", refused)
+    machine.reset_peak()
+    assert machine.peak_megabytes() > 10
+
+
+def test_a_package_whose_version_is_not_known(monkeypatch):
+    def unknown(name):
+        raise machine.PackageNotFoundError
+
+    monkeypatch.setattr(machine, "version", unknown)
+    assert machine.versions.__wrapped__()["numpy"] == "unknown"
 
 
 def test_the_winner_of_a_grid_is_the_best_on_the_separate_seed():
