@@ -25,6 +25,7 @@ from benchmarks import (
     real,
     report_pictures,
     solvers,
+    walks,
 )
 
 BENCHMARKS = {
@@ -42,6 +43,7 @@ BENCHMARKS = {
     "cost": cost.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
+    "walks": walks.run,
     "cluster": cluster.run,
     "growth": growth.run,
     "real": real.run,
@@ -51,8 +53,8 @@ WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  #
 
 
 def main() -> None:
-    if sys.argv[1:2] in (["growth"], ["real"]):  # they have options, and a page that says where it was made
-        {"growth": growth, "real": real}[sys.argv[1]].main(sys.argv[2:])
+    if sys.argv[1:2] in (["growth"], ["real"], ["walks"]):  # they have options, and a page that says where it was made
+        {"growth": growth, "real": real, "walks": walks}[sys.argv[1]].main(sys.argv[2:])
         return
     names = sys.argv[1:] or [name for name in BENCHMARKS if name not in LONG + WRITING]
     unknown = [name for name in names if name not in BENCHMARKS]

@@ -11,7 +11,11 @@ ROOT = Path(__file__).parents[1]
 WHICH_METHOD = ROOT / "docs" / "which_method.md"
 BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{number}")
-    for page in (ROOT / "README.md", WHICH_METHOD, ROOT / "docs" / "files.md")
+    for page in (
+        ROOT / "README.md",
+        WHICH_METHOD,
+        *(ROOT / "docs" / f"{name}.md" for name in ("files", "new_kernel", "new_error")),
+    )
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
 ]
 LARGE = "\n".join(

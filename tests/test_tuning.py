@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
-from kernmend.model.kernels import RBF, Linear, Polynomial
+from kernmend.model.kernels import RBF, Linear, Polynomial, auto_gamma
 from kernmend.model.penalties import NuclearPenalty, cutoff_from_rho, rho_from_cutoff
-from kernmend.model.tuning import auto_gamma, auto_lam, auto_rho, pulls
+from kernmend.model.tuning import auto_lam, auto_rho, pulls
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernmend.solvers.memory import PAIRS, Memory
+from kernmend.solvers.rows import PAIRS, Memory
 
 seeds = st.integers(0, 2**32 - 1)
 

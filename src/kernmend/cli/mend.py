@@ -108,7 +108,7 @@ _of_method = _together(
                  help="Share of the rows to flag, such as 0.1; 0 only fills in.  [default: by --alpha]"),
     click.option("--alpha", type=float, metavar="NUMBER",
                  help="Good rows that may be flagged in clean data, on average.  [default: 0.05]"),
-    click.option("--error", type=click.Choice(["auto", "rows", "entries", "kernel", "noise"]), metavar="WHAT",
+    click.option("--error", metavar="WHAT",  # the table of error models is checked by the estimator
                  help="What is wrong: rows, entries, kernel or noise.  [default: auto]"),
     click.option("--kernel", type=click.Choice(["rbf", "poly", "linear"]), help="Of the kernel methods."),
     click.option("--gamma", callback=_number, metavar="NUMBER", help="Of the kernel rbf.  [default: auto]"),

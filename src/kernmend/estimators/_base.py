@@ -218,7 +218,8 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     def _tell(self, X: Array) -> None:
         """Remember what was changed; log the result in one line; warn where the solver did not finish."""
         self._remember(X)
-        logger.info("%s", _summary.one_line(self))
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s", _summary.one_line(self))
         if self.stop_reason_ == "max_iter":
             warnings.warn(
                 f"not converged after max_iter={self.max_iter} iterations: raise max_iter, or tol "

@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_choice
+from kernmend._validation import check_auto, check_choice, check_common
 from kernmend.detect.flags import flag_large
 from kernmend.estimators._base import MOVED, Recovery
-from kernmend.estimators._parameters import check_common
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.linalg.singular import spectral_norm
 from kernmend.model.graphs import GraphTerm, TwoGraphs, check_graph, neighbour_graph, normalised_laplacian

@@ -6,13 +6,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
+from kernmend._validation import check_low_rank
 from kernmend.estimators._base import MOVED, Recovery
-from kernmend.estimators._parameters import check_low_rank
 from kernmend.large.landmarks import blocks
 from kernmend.model.errors import KernelError, error_model
-from kernmend.model.kernels import Kernel
+from kernmend.model.kernels import Kernel, auto_gamma, make_kernel
 from kernmend.model.penalties import cutoff_from_rho
-from kernmend.model.tuning import auto_gamma, make_kernel
 from kernmend.repair import completion
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
 from kernmend.repair.learn import CHANGED

@@ -7,9 +7,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
-from kernmend._validation import check_known
+from kernmend._validation import check_known, check_recovery, is_lazy
 from kernmend.estimators._base import Recovery
-from kernmend.estimators._parameters import check_recovery
 from kernmend.large import batches
 from kernmend.large import dask as lazy
 from kernmend.large import landmarks as large
@@ -194,7 +193,7 @@ class KernelRecovery(Recovery):
             always flagged, and nothing is learned from them.
         """
         check_recovery(self)
-        if lazy.is_lazy(X):
+        if is_lazy(X):
             if good is not None or wrong is not None:
                 raise ValueError("good and wrong are masks of rows in memory: X must be too")
             self._forget()
@@ -230,7 +229,7 @@ class KernelRecovery(Recovery):
         check_recovery(self)
         if self.landmarks is None:
             raise ValueError("partial_fit needs a number of landmarks, or 'auto'")
-        if lazy.is_lazy(X):
+        if is_lazy(X):
             raise ValueError("partial_fit takes rows in memory: call it with X.compute() of one block after the other")
         most = large.AUTO_LANDMARKS if isinstance(self.landmarks, str) else int(self.landmarks)
         begun, learner, seen = "_rows" in vars(self), self._learner(), vars(self).get("n_samples_seen_", 0)
@@ -259,7 +258,7 @@ class KernelRecovery(Recovery):
         A row that fits comes back as it is, missing entries filled in.
         """
         check_is_fitted(self)
-        if lazy.is_lazy(X):
+        if is_lazy(X):
             return lazy.by_rows(self, "transform", X)
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
@@ -270,7 +269,7 @@ class KernelRecovery(Recovery):
     def score_samples(self, X: Any) -> Any:
         """Return log10 of the chance of a good row being as far out as each row: higher is more normal."""
         check_is_fitted(self)
-        if lazy.is_lazy(X):
+        if is_lazy(X):
             return lazy.by_rows(self, "score_samples", X)
         X = self._validate(X, reset=False)
         return -np.concatenate([self._rows.judge(X[rows]).scores for rows in large.blocks(X.shape[0])])
@@ -282,7 +281,7 @@ class KernelRecovery(Recovery):
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows that do not fit the good ones, +1 for the others."""
         check_is_fitted(self)
-        if lazy.is_lazy(X):
+        if is_lazy(X):
             return lazy.by_rows(self, "predict", X)
         return np.where(self.decision_function(X) < 0, -1, 1)
 

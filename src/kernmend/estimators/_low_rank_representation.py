@@ -6,12 +6,11 @@ import numpy as np
 from sklearn.utils import check_array
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto
+from kernmend._validation import check_auto, check_common
 from kernmend.detect.flags import flag_large
 from kernmend.estimators._base import MOVED, Recovery
 from kernmend.estimators._linear import typical
 from kernmend.estimators._outlier_pursuit import pursuit_lam
-from kernmend.estimators._parameters import check_common
 from kernmend.linalg.singular import compact_svd
 from kernmend.model.terms import NuclearTerm, RowTerm, row_lengths
 from kernmend.solvers import Block, solve_admm

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_noise
+from kernmend._validation import check_auto, check_common, check_noise
 from kernmend.estimators._linear import LinearRecovery
-from kernmend.estimators._parameters import check_common
 from kernmend.model.terms import RowTerm
 
 OUTLIER_SHARE = 0.15  # of the rows: what the default lam is made for

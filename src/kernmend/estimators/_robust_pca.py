@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_noise
+from kernmend._validation import check_auto, check_common, check_noise
 from kernmend.estimators._base import MOVED
 from kernmend.estimators._linear import LinearRecovery
-from kernmend.estimators._parameters import check_common
 from kernmend.model.terms import EntryTerm
 
 

@@ -10,10 +10,9 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernmend._validation import check_count, check_known
+from kernmend._validation import check_count, check_known, check_recovery
 from kernmend.estimators._base import Recovery
 from kernmend.estimators._kernel_recovery import KernelRecovery
-from kernmend.estimators._parameters import check_recovery
 from kernmend.model.errors import RowSum
 from kernmend.model.kernels import RBF, Kernel
 from kernmend.model.penalties import rho_from_cutoff

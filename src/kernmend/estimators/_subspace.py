@@ -7,14 +7,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_choice
+from kernmend._validation import check_auto, check_choice, check_common, check_kernel
 from kernmend.detect.detector import ALPHA, LOG10
 from kernmend.detect.rows import SURE
 from kernmend.detect.tails import TwoGroups
 from kernmend.estimators._base import Recovery
-from kernmend.estimators._parameters import check_common, check_kernel
 from kernmend.model import tuning
-from kernmend.model.kernels import Kernel
+from kernmend.model.kernels import Kernel, make_kernel
 
 
 class SubspaceRecovery(Recovery):
@@ -63,7 +62,7 @@ class SubspaceRecovery(Recovery):
 
     def _make_kernel(self, X: Array, width: float = 1.0) -> Kernel:
         numbers_of = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return tuning.make_kernel(self.kernel, X, **numbers_of, width=width)
+        return make_kernel(self.kernel, X, **numbers_of, width=width)
 
     def _count_components(self, variances: Array) -> int:
         """Return how many components are wanted, by the rule, the number or the share that was given."""

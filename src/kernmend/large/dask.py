@@ -23,11 +23,6 @@ OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
 KINDS = {"transform": "f", "predict": "i", "score_samples": "f"}
 
 
-def is_lazy(X: Any) -> bool:
-    """Return whether `X` belongs to dask, without importing it."""
-    return type(X).__module__.partition(".")[0] == "dask"
-
-
 # --- fit --------------------------------------------------------------------------------------------------------------
 
 

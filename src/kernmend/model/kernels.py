@@ -14,6 +14,7 @@ from kernmend._typing import Array
 from kernmend.linalg.distances import (
     CACHED_ELEMENTS,
     centre_of,
+    median_squared_distance,
     row_blocks,
     squared_distances,
     squared_distances_by_norms,
@@ -297,7 +298,7 @@ class Linear(DotProductKernel):
 
 
 KERNELS = ("rbf", "poly", "linear")
-"""The names that `kernel=` accepts; `model.tuning.make_kernel` makes them."""
+"""The names that `kernel=` accepts; `make_kernel` makes them."""
 
 
 @dataclass(frozen=True)
@@ -317,3 +318,26 @@ class _CentredRows(FixedRows):
 
     def pullback(self, A: Array, K: Array, G: Array) -> Array:
         return self.kernel._pullback(A - self.centre, self.centred, K, G)
+
+
+def auto_gamma(X: Array) -> float:
+    """Return 1 / median |x_i - x_j|^2; 1.0 where all rows are equal."""
+    median = median_squared_distance(X)
+    return 1.0 / median if median > 0 else 1.0
+
+
+def make_kernel(
+    kernel: str | Kernel, X: Array, *, gamma: float | str, degree: float, coef0: float, width: float = 1.0
+) -> Kernel:
+    """Return the kernel of that name for rows X, checked on them, or the kernel itself.
+
+    gamma="auto" is `width` / median squared distance.
+    """
+    if isinstance(kernel, Kernel):
+        made = kernel
+    elif kernel == "rbf":
+        made = RBF(width * auto_gamma(X) if isinstance(gamma, str) else float(gamma))
+    else:
+        made = Polynomial(degree, coef0) if kernel == "poly" else Linear()
+    made.check(X)
+    return made

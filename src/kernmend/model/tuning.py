@@ -3,8 +3,6 @@
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.linalg.distances import median_squared_distance
-from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
 from kernmend.model.penalties import rho_from_cutoff, shrink_eigenvalues
 
 # Largest rank of B under rho="auto", as a share of the number of rows.
@@ -13,29 +11,6 @@ RANK_SHARE = 0.125
 CUT_SHARE = 1e-4
 # Distance of lam="auto" above the median of the pulls, in spreads of the lower half of their logarithms.
 PULL_SPREADS = 1.0
-
-
-def auto_gamma(X: Array) -> float:
-    """Return 1 / median |x_i - x_j|^2; 1.0 where all rows are equal."""
-    median = median_squared_distance(X)
-    return 1.0 / median if median > 0 else 1.0
-
-
-def make_kernel(
-    kernel: str | Kernel, X: Array, *, gamma: float | str, degree: float, coef0: float, width: float = 1.0
-) -> Kernel:
-    """Return the kernel of that name for rows X, checked on them, or the kernel itself.
-
-    gamma="auto" is `width` / median squared distance.
-    """
-    if isinstance(kernel, Kernel):
-        made = kernel
-    elif kernel == "rbf":
-        made = RBF(width * auto_gamma(X) if isinstance(gamma, str) else float(gamma))
-    else:
-        made = Polynomial(degree, coef0) if kernel == "poly" else Linear()
-    made.check(X)
-    return made
 
 
 def auto_rho(s: Array) -> float:

@@ -12,9 +12,8 @@ from kernmend._typing import Array
 from kernmend.detect import Detector, Found
 from kernmend.linalg.threads import few_threads
 from kernmend.model.errors import EntryError, RowError, RowSum, error_model
-from kernmend.model.kernels import RBF, Kernel
+from kernmend.model.kernels import RBF, Kernel, auto_gamma, make_kernel
 from kernmend.model.penalties import cutoff_from_rho
-from kernmend.model.tuning import auto_gamma, make_kernel
 from kernmend.repair import completion
 from kernmend.repair.calibrate import (
     LEAST_FEATURES,

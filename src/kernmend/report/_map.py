@@ -6,8 +6,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.linalg.eigen import eigenpairs
-from kernmend.model import tuning
-from kernmend.model.kernels import RBF, Kernel, Linear
+from kernmend.model.kernels import RBF, Kernel, Linear, auto_gamma
 from kernmend.repair.units import Units
 from kernmend.report._given import Given, Rows, rounded
 from kernmend.report._why import kernel_words
@@ -53,7 +52,7 @@ def _plane(kernel: Kernel, basis: Array) -> tuple["Plane", str]:
     words = f"kernel PCA with {kernel_words(kernel)}" if not isinstance(kernel, Linear) else "PCA"
     if plane.share >= FEW_SHARE or not isinstance(kernel, RBF):
         return plane, words
-    kernel = RBF(tuning.auto_gamma(basis))
+    kernel = RBF(auto_gamma(basis))
     return Plane(
         kernel, basis
     ), f"kernel PCA with {kernel_words(kernel)}: the kernel of the fit is too narrow for a map"

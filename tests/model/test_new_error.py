@@ -1,0 +1,96 @@
+"""An error model of one's own, the one of docs/new_error.md, wherever an error model can be given."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+
+import kernmend
+from kernmend import KernelLowRank, KernelRecovery, RecoverySearch
+from kernmend.io.model_file import ModelError
+from kernmend.model import errors
+
+PAGE = Path(__file__).parents[2] / "docs" / "new_error.md"
+
+
+@pytest.fixture(scope="module")
+def page():
+    """What the page defines, once run."""
+    names = {"__name__": "docs"}
+    exec(
+        compile(re.search(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1], "<docs>", "exec"),
+        names,
+    )
+    return names
+
+
+@pytest.fixture
+def named(page, monkeypatch):
+    """The class with a line in the table: its name is accepted everywhere."""
+    monkeypatch.setitem(errors.ERROR_MODELS, "huber", page["HuberEntryError"])
+    return page
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_gradient(page, missing):
+    rng = np.random.default_rng(0)
+    X, A = rng.standard_normal((2, 3, 4))
+    if missing:
+        X[1, 2] = np.nan
+    model = page["HuberEntryError"](X, 0.5)
+    value, gradient = model.evaluate(A)
+    expected = approx_fprime(A.ravel(), lambda a: model.evaluate(a.reshape(A.shape))[0], 1e-7)
+    np.testing.assert_allclose(gradient.ravel(), expected, atol=1e-5)
+    assert value > 0
+    assert model.rows(slice(1, 2)).evaluate(A[1:2])[0] == pytest.approx(model.evaluate_rows(A)[0][1])
+    if missing:
+        assert gradient[1, 2] == 0
+
+
+def test_the_class_is_accepted_and_used(page):
+    model, X = page["HuberEntryError"], page["X"]
+    est = KernelRecovery(error=model).fit(X)
+    assert est._rows.settings.error is model
+    assert "'huber'" in est.summary()
+    assert clone(est).error is model
+    low = KernelLowRank(error=model, max_iter=20, tol=1e-3).fit(X)
+    assert low.error_ == "huber"
+    assert low.entry_outliers_.shape == X.shape
+    search = RecoverySearch(estimator=KernelRecovery(error=model), n_iter=2, n_splits=1).fit(X)
+    assert search.error_ == "huber"
+
+
+def test_a_model_file_does_not_hold_foreign_classes(page, tmp_path):
+    with pytest.raises(ModelError, match="cannot save this model"):
+        KernelRecovery(error=page["HuberEntryError"]).fit(page["X"]).save(tmp_path / "model")
+
+
+def test_with_a_line_in_the_table_its_name_is(named, kernmend_command, tmp_path):
+    X = named["X"]
+    est = KernelRecovery(error="huber").fit(X)
+    np.testing.assert_array_equal(est.recovered_, KernelRecovery(error=named["HuberEntryError"]).fit(X).recovered_)
+    loaded = kernmend.load(est.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.transform(X), est.transform(X))
+    np.testing.assert_array_equal(
+        kernmend.mend(X, error="huber", scale=None).data, KernelRecovery(error="huber", scale=None).fit(X).recovered_
+    )
+    assert KernelLowRank(error="huber", max_iter=20, tol=1e-3).fit(X).error_ == "huber"
+    pd.DataFrame(X).to_csv(tmp_path / "X.csv", index=False)
+    done = kernmend_command("mend", tmp_path / "X.csv", "--error", "huber", "-o", tmp_path / "A.csv")
+    assert "huber" in done.stdout + done.stderr
+
+
+def test_a_name_that_is_not_in_the_table(kernmend_command, tmp_path):
+    pd.DataFrame(np.eye(5)).to_csv(tmp_path / "X.csv", index=False)
+    done = kernmend_command("mend", tmp_path / "X.csv", "--error", "huber", code=2)
+    assert "error must be one of 'auto', 'rows', 'entries', 'kernel', got 'huber'" in done.stderr
+
+
+@pytest.fixture
+def kernmend_command(request):
+    """The command line; the module `kernmend` has that name here."""
+    return request.getfixturevalue("kernmend")
