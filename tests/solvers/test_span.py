@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernmend.linalg.coordinates import Span
+from kernmend.model.errors import RowError
 from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
 from kernmend.repair.mender import Mender, Settings
 
@@ -29,7 +30,7 @@ def in_all_features(mender, X, settings, **options):
 def test_the_same_minimum(rows, kernel, error):
     L, X = rows
     mender, settings = Mender(L), Settings(kernel, 1e-4, error, 0.3)
-    assert mender._within(X, settings, mender.start(X, error), None) is not None
+    assert mender._within(X, settings, mender.start(X, settings.error), None) is not None
     A, totals, converged = mender.mend_with_history(X, settings, max_iter=300, tol=1e-10)
     expected, others, _ = in_all_features(mender, X, settings, max_iter=300, tol=1e-10)
     assert converged
@@ -87,7 +88,7 @@ class Coordinatewise(RBF):
 def test_only_where_no_single_feature_counts(rows):
     L, X = rows
     mender, plain = Mender(L), Settings(RBF(0.01), 1e-4, "rows", 0.3)
-    start, free, holes = mender.start(X, "rows"), np.ones(X.shape, dtype=bool), X.copy()
+    start, free, holes = mender.start(X, RowError), np.ones(X.shape, dtype=bool), X.copy()
     free[0, 0], holes[0, 0] = False, np.nan
     assert mender._within(X, plain, start, None) is not None
     assert mender._within(X, plain, start, free) is None

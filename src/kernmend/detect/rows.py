@@ -76,6 +76,8 @@ LANDMARKS = 800
 # Difference of entries, as a share of the largest entry of their column, up to which a row is one of the reference:
 # what changing units and back leaves.
 SAME = 1e-12
+# Kernel of two rows above which they are worth comparing: distances by inner products are not exactly 0.
+NEARLY_SAME = 1.0 - 1e-6
 # Distance of r from 0 and 1 that rounding does not reach.
 ROUNDING = 1e-14
 
@@ -312,11 +314,13 @@ class RowDetector:
     def u(self, Y: Array) -> Array:
         """Return u of rows, each by itself; rows of the reference, which are their own neighbours, have theirs."""
         K = self.span.kernel.gram(Y, self.span.L)
-        nearest = K.argmax(axis=1)
-        seen = (np.abs(Y - self.span.L[nearest]) <= SAME * np.abs(self.span.L).max(axis=0)).all(axis=1)
+        nearest, near = K.argmax(axis=1), np.flatnonzero(K.max(axis=1) > NEARLY_SAME)
+        size = SAME * np.abs(self.span.L).max(axis=0)
+        seen = near[(np.abs(Y[near] - self.span.L[nearest[near]]) <= size).all(axis=1)]
         scores = log_score(self.kind, *self.span.new_rows(Y, K @ self.span.U, self.eps), self.units)
         u = self._u(scores, None if self.neighbours is None else self.neighbours.expected(Y))
-        return np.where(seen, self.reference_u[nearest], u)
+        u[seen] = self.reference_u[nearest[seen]]
+        return u
 
     def _u(self, scores: Array, expected: Array | None) -> Array:
         """Return u of scores, and of what they exceed the expected ones by."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend._validation import check_infinite
-from kernmend.large.landmarks import blocks, draw_landmarks
+from kernmend.large import landmarks
 from kernmend.repair.completion import check_missing
 
 OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
@@ -32,7 +32,8 @@ def fit(est: Any, X: Any) -> None:
     parts = _parts(X)
     sizes = _sizes(X, parts)
     starts = [0, *np.cumsum(sizes).tolist()]
-    rows = draw_landmarks(starts[-1], est.landmarks, est._seed())
+    learner = est._learner()
+    rows = landmarks.draw_landmarks(starts[-1], est.landmarks, learner.seed)
     rows = np.arange(starts[-1]) if rows is None else rows
     cuts = np.searchsorted(rows, starts)
     take, names = dask.delayed(_take, pure=False), _names(X)
@@ -45,7 +46,7 @@ def fit(est: Any, X: Any) -> None:
     observed = np.any([facts[1] for facts in taken], axis=0)
     check_missing(np.where(observed, 0.0, np.nan)[np.newaxis], names)
     learned = est._validate(_together([facts[0] for facts in taken]), reset=True, ensure_min_samples=2)
-    est._store(est._learner().learn(learned))
+    est._store(learner.learn(learned))
     est._tell(learned)
     est._of_landmarks = {name: vars(est)[name] for name in OF_ROWS if name in vars(est)}
     del est.entry_scores_  # as large as the data: of rows that are all compared only
@@ -98,7 +99,7 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
         parts[name][known] = of_landmarks
     others = np.ones(len(X), dtype=bool)
     others[known] = False
-    for some in blocks(len(X), first=start):
+    for some in landmarks.blocks(len(X), first=start):
         rows = some.start + np.flatnonzero(others[some])
         if not rows.size:
             continue
