@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import ERRORS, IGNORE_MAX_ITER, check_sound, f1, fitted, noisy_surface, with_holes
+from sklearn.datasets import load_diabetes
 
 from kernmend import KernelLowRank, KernelRecovery
 from kernmend.datasets import make_circle, make_cubic_surface
@@ -240,3 +241,13 @@ def test_combinations_that_make_no_sense():
         KernelLowRank(solver="alternating", penalty="schatten").fit(X)
     with pytest.raises(ValueError, match="belongs to the nuclear penalty"):
         KernelLowRank(penalty="schatten").fit(X, gram=np.eye(40))
+
+
+def test_cells_at_minus_999_flag_no_good_row():
+    """A gain that overflowed to nan once made every comparison False, and up to 60 good rows were flagged."""
+    X, rng, bad = load_diabetes().data, np.random.default_rng(0), np.zeros(442, dtype=bool)
+    rows = rng.choice(442, 22, replace=False)
+    X[rows, rng.integers(0, 10, 22)], bad[rows] = -999.0, True
+    est = KernelRecovery().fit(X)
+    np.testing.assert_array_equal(est.outliers_, bad)
+    assert np.isfinite(est.outlier_scores_).all()

@@ -156,7 +156,7 @@ def check_kernel(est: Any) -> None:
                 f"kernel must be one of {', '.join(map(repr, KERNELS))} or an object of a subclass of "
                 f"kernmend.model.kernels.Kernel, got {est.kernel!r}"
             )
-        check_choice("kernel", est.kernel, KERNELS)
+        check_choice("kernel", est.kernel, tuple(KERNELS))
         if est.kernel == "poly":
             Polynomial(est.degree, est.coef0)
 

@@ -110,7 +110,7 @@ _of_method = _together(
                  help="Good rows that may be flagged in clean data, on average.  [default: 0.05]"),
     click.option("--error", metavar="WHAT",  # the table of error models is checked by the estimator
                  help="What is wrong: rows, entries, kernel or noise.  [default: auto]"),
-    click.option("--kernel", type=click.Choice(["rbf", "poly", "linear"]), help="Of the kernel methods."),
+    click.option("--kernel", metavar="NAME", help="Of the kernel methods: rbf, poly or linear.  [default: rbf]"),
     click.option("--gamma", callback=_number, metavar="NUMBER", help="Of the kernel rbf.  [default: auto]"),
     click.option("--scale", type=click.Choice(["auto", "columns", "rows", "none"]), default="auto", show_default=True,
                  help="Compare columns in units of their own spread; auto: where those of a table are far apart."),

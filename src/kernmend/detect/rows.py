@@ -122,8 +122,8 @@ class KernelSpan:
         `projected` is `project(Y)`. `left_out` has for each row of Y the number of a row of L that is left out.
         """
         weight = 1.0 / (self.s + eps)
-        r = 1.0 - np.square(projected) @ weight
-        errors = Y - self.centre - (projected * weight) @ self.UL
+        r = 1.0 - np.einsum("ij,ij,j->i", projected, projected, weight)
+        errors = Y - self.centre - projected @ (weight[:, np.newaxis] * self.UL)
         if left_out is not None:
             U = self.U[left_out]
             both = (projected * U) @ weight
@@ -313,14 +313,21 @@ class RowDetector:
 
     def u(self, Y: Array) -> Array:
         """Return u of rows, each by itself; rows of the reference, which are their own neighbours, have theirs."""
+        scores, seen, which = self._scores(Y)
+        u = self._u(scores, None if self.neighbours is None else self.neighbours.expected(Y))
+        u[seen] = self.reference_u[which]
+        return u
+
+    def _scores(self, Y: Array) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
+        """Return the scores of rows, the numbers of those that are rows of the reference, and which these are."""
         K = self.span.kernel.gram(Y, self.span.L)
         nearest, near = K.argmax(axis=1), np.flatnonzero(K.max(axis=1) > NEARLY_SAME)
         size = SAME * np.abs(self.span.L).max(axis=0)
         seen = near[(np.abs(Y[near] - self.span.L[nearest[near]]) <= size).all(axis=1)]
-        scores = log_score(self.kind, *self.span.new_rows(Y, K @ self.span.U, self.eps), self.units)
-        u = self._u(scores, None if self.neighbours is None else self.neighbours.expected(Y))
-        u[seen] = self.reference_u[nearest[seen]]
-        return u
+        projected: Array = K @ self.span.U
+        del K  # as large as what comes next
+        scores = log_score(self.kind, *self.span.new_rows(Y, projected, self.eps), self.units)
+        return scores, seen, nearest[seen]
 
     def _u(self, scores: Array, expected: Array | None) -> Array:
         """Return u of scores, and of what they exceed the expected ones by."""

@@ -107,7 +107,7 @@ def _warnings(est: Any, n: int, share: float) -> list[str]:
     error = getattr(est, "calibration_error_", 0.0)
     if error > 0.5:
         out.append(
-            f"Caution: of corruption like this, planted on good rows, {100 * error:.0f} % of the squared error stays: "
+            f"Caution: of errors like these, injected into good rows, {100 * error:.0f} % of the squared error stays: "
             "mended rows look right, but their original place cannot be known."
         )
     return out

@@ -5,6 +5,7 @@ inner product) and write its two formulas; a kernel of neither kind subclasses `
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -297,10 +298,6 @@ class Linear(DotProductKernel):
         return np.ones(A.shape[0])
 
 
-KERNELS = ("rbf", "poly", "linear")
-"""The names that `kernel=` accepts; `make_kernel` makes them."""
-
-
 @dataclass(frozen=True)
 class _CentredRows(FixedRows):
     """For a radial kernel: the rows, near the origin, and their squared norms, computed once."""
@@ -326,6 +323,14 @@ def auto_gamma(X: Array) -> float:
     return 1.0 / median if median > 0 else 1.0
 
 
+KERNELS: dict[str, Callable[[float, float, float], Kernel]] = {
+    "rbf": lambda gamma, degree, coef0: RBF(gamma),
+    "poly": lambda gamma, degree, coef0: Polynomial(degree, coef0),
+    "linear": lambda gamma, degree, coef0: Linear(),
+}
+"""The kernels that `kernel=` can name, made of gamma, degree and coef0."""
+
+
 def make_kernel(
     kernel: str | Kernel, X: Array, *, gamma: float | str, degree: float, coef0: float, width: float = 1.0
 ) -> Kernel:
@@ -333,11 +338,9 @@ def make_kernel(
 
     gamma="auto" is `width` / median squared distance.
     """
-    if isinstance(kernel, Kernel):
-        made = kernel
-    elif kernel == "rbf":
-        made = RBF(width * auto_gamma(X) if isinstance(gamma, str) else float(gamma))
-    else:
-        made = Polynomial(degree, coef0) if kernel == "poly" else Linear()
+    made = kernel
+    if not isinstance(made, Kernel):
+        width_of_rows = width * auto_gamma(X) if isinstance(gamma, str) else float(gamma)
+        made = KERNELS[made](width_of_rows, degree, coef0)
     made.check(X)
     return made

@@ -170,8 +170,8 @@ class SchattenPenalty:
         return SpectralTerm(value, 0.0, int(np.count_nonzero(s > self.eps)), gradient)
 
 
-PENALTIES = ("nuclear", "schatten")
-"""The names that `penalty=` accepts: `NuclearPenalty`, `SchattenPenalty` on a path of falling eps."""
+PENALTIES: dict[str, type[SpectralPenalty]] = {"nuclear": NuclearPenalty, "schatten": SchattenPenalty}
+"""The penalties that `penalty=` can name; the second on a path of falling eps."""
 
 
 def similarity_target(name: str, M: Array, rho: float) -> GramTarget:
