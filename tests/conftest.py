@@ -14,6 +14,13 @@ settings.register_profile("kernmend", derandomize=True, deadline=None, max_examp
 settings.load_profile("kernmend")
 
 
+@pytest.fixture
+def quick_calibration(monkeypatch):
+    """Settings are chosen in a hurry: for tests in which it does not matter which ones, and there are many of them."""
+    monkeypatch.setattr("kernmend.repair.calibrate.SEARCH_ITERATIONS", 2)
+    monkeypatch.setattr("kernmend.repair.calibrate.PASSES", (1, 1))
+
+
 class Never:
     """Ctrl-C is not pressed."""
 

@@ -22,10 +22,7 @@ pd = pytest.importorskip("pandas")
 zarr = pytest.importorskip("zarr")
 psutil = pytest.importorskip("psutil")
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),  # of Dask: that the machine is slow
-    pytest.mark.xdist_group("cluster"),  # one cluster, not one in each test process
-]
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask: that the machine is slow
 MB = 10**6
 LIMIT = 500 * MB  # of each worker, of which Python and its libraries take 240
 

@@ -65,6 +65,7 @@ def expected_failures(est):
 
 
 @IGNORE_MAX_ITER
+@pytest.mark.usefixtures("quick_calibration")
 @parametrize_with_checks([make() for make in ESTIMATORS.values()], expected_failed_checks=expected_failures)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -72,6 +73,7 @@ def test_scikit_learn_contract(estimator, check):
 
 @every
 @IGNORE_MAX_ITER
+@pytest.mark.usefixtures("quick_calibration")
 def test_scikit_learn_contract_of_outlier_detectors(make):
     est = at_share(make, 0.1)
     assert is_outlier_detector(est)

@@ -9,7 +9,6 @@ from benchmarks.growth_page import exponent, page
 from benchmarks.growth_work import DEFAULT, DIGITS, FULL, METHODS, UNTOUCHED, corrupt, make_files, many_digits
 from kernmend.paper.store import Store
 
-pytestmark = pytest.mark.xdist_group("growth")  # 5,020 digits are made once, not in each test process
 SLOW, KPCA = "the paper's algorithm", "kernel PCA (scikit-learn)"
 PAST = DIGITS + 20  # rows: twenty of them turned and moved
 

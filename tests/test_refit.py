@@ -10,6 +10,8 @@ from test_common import ESTIMATORS, data, every
 
 from kernmend import KernelRecovery
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
 # Other settings of a first fit, which sets attributes that a fit with the defaults does not.
 FIRST = {
     "GraphRobustPCA": {"penalty": "graphs"},

@@ -13,6 +13,8 @@ from test_common import ESTIMATORS, data
 
 from kernmend import GraphRobustPCA
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
 
 @pytest.fixture(autouse=True)
 def _routing():

@@ -16,6 +16,8 @@ import kernmend
 from kernmend import KernelPCADenoiser, KernelRecovery, OutlierPursuit, RobustKernelPCA
 from kernmend.io._encoding import known_classes, schema
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
 
 def unlisted(est):
     """Attributes that a fit set and no list names."""

@@ -11,8 +11,6 @@ from kernmend.cli.main import cli
 from kernmend.paper import NAMES, experiments, matrices, spec, tables
 from kernmend.paper.store import Store
 
-pytestmark = pytest.mark.xdist_group("paper")  # one run, not one in each test process
-
 
 def paper(*arguments, code=0):
     result = CliRunner().invoke(cli, ["paper", *map(str, arguments)])
