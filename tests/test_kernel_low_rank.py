@@ -31,7 +31,7 @@ def corrupted_circle(seed=0, n=60):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [KernelLowRank(kernel="poly"), KernelLowRank(solver="alternating-parallel")],
+    [KernelLowRank(kernel="poly"), KernelLowRank(solver="alternating-parallel", max_iter=20)],
     expected_failed_checks=lambda est: dict.fromkeys(
         [
             *("check_transformer_general", "check_transformer_data_not_an_array"),

@@ -137,8 +137,15 @@ class Detector:
         found = detector._combine(Z, *entry_results, u)
         return detector, detector._for_all_rows(X, known_good, known_wrong, learned, where, found)
 
-    def find(self, X: Array) -> Found:
-        """Return what is found in new rows, each judged by itself against the reference."""
+    def find(self, X: Array, *, entry_scores: bool = True) -> Found:
+        """Return what is found in new rows, each judged by itself against the reference.
+
+        Without `entry_scores` these are 0 where no entry changes what is found of its row.
+        """
+        if self.rows_only() and not entry_scores:
+            scores, nothing = self.rows.u(X) / LOG10, np.zeros(X.shape, dtype=bool)
+            flags = scores > self.threshold
+            return self._with_flags(Found(scores, flags, ~flags, flags, np.broadcast_to(0.0, X.shape), nothing, X))
         Z = (X - self.centre) / self.scale
         entry_results = self.entries.find(Z)
         Y = entry_results[2] if self.entries_decide else Z

@@ -44,7 +44,7 @@ def blocks(n: int, size: int = BLOCK, *, first: int = 0) -> Iterator[slice]:
 
 def mend_in_blocks(rows: RowMender, X: Array) -> tuple[Array, dict[str, Any]]:
     """Return rows mended, a block at a time, and what was found of them."""
-    parts = [rows.mend(X[some]) for some in blocks(len(X))]
+    parts = [rows.mend(X[some], entry_scores=True) for some in blocks(len(X))]
     found = {name: np.concatenate([part[1][name] for part in parts]) for name in parts[0][1]}
     return np.concatenate([part[0] for part in parts]), found
 

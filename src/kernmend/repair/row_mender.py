@@ -38,20 +38,23 @@ class RowMender:
     max_iter: int
     tol: float
 
-    def mend(self, X: Array, good: Mask = None, wrong: Mask = None) -> tuple[Array, dict[str, Any]]:
+    def mend(
+        self, X: Array, good: Mask = None, wrong: Mask = None, *, entry_scores: bool = False
+    ) -> tuple[Array, dict[str, Any]]:
         """Return the rows mended, and what was found of them, by the names of `PER_ROW`.
 
         Rows that fit come back as they are, missing entries filled in; `good` and `wrong` are masks of known rows.
+        Scores of entries that decide nothing are 0 unless they are asked for.
         """
         inside = self.enter(X)
         filled = self.fill(inside)
-        found = self.detector.find(filled).with_known(good, wrong)
+        found = self.detector.find(filled, entry_scores=entry_scores).with_known(good, wrong)
         A = self.mend_found(inside, filled, found)[0]
         return self.units.leave(A, X), self.per_row(inside, A, found)
 
     def judge(self, X: Array) -> Found:
         """Return what is found of rows, which are not mended."""
-        return self.detector.find(self.fill(self.enter(X)))
+        return self.detector.find(self.fill(self.enter(X)), entry_scores=False)
 
     def enter(self, X: Array) -> Array:
         """Return rows of the data in `units`."""
