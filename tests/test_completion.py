@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.impute import KNNImputer
 from sklearn.metrics.pairwise import nan_euclidean_distances
 
+from kernmend import KernelLowRank
 from kernmend.linalg.distances import (
     median_observed_squared_distance,
     median_squared_distance,
@@ -24,7 +25,6 @@ from kernmend.repair.completion import (
     complete,
     entry_lam,
     fill_missing,
-    mend_entries,
     schatten_stages,
     wide_gamma,
 )
@@ -166,9 +166,9 @@ def test_wrong_entries_are_mended_in_any_units(scale, missing):
     wrong = rng.random(truth.shape) < 0.1
     X = scale * np.where(wrong, truth + rng.standard_normal(truth.shape), truth)
     holes = rng.random(truth.shape) < missing
-    result = mend_entries(np.where(holes, np.nan, X))
-    assert never_rises(result.objective)
-    assert relative(result.A / scale, truth) < 0.35 * relative(X / scale, truth)
+    est = KernelLowRank(error="entries").fit(np.where(holes, np.nan, X))
+    assert never_rises(est.objective_)
+    assert relative(est.recovered_ / scale, truth) < 0.35 * relative(X / scale, truth)
 
 
 def test_rules_scale_with_the_data():

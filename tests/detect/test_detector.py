@@ -52,13 +52,12 @@ def mixed_table(seed):
 
 
 DATA = {"surface": surface(0, wrong=12), "table": mixed_table(0), "normal": normal(0), "circle": circle(0)}
-both_units = pytest.mark.parametrize("columns", [False, True])
 every_data = pytest.mark.parametrize("name", DATA)
 
 
 @cache
-def fit(name, columns=False):
-    return Detector.fit(DATA[name], columns=columns)
+def fit(name):
+    return Detector.fit(DATA[name])
 
 
 def same(found, other, rtol=1e-2):
@@ -83,10 +82,10 @@ def check_consistent(detector, found):
 # --- what must not matter ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "columns"), [*((name, False) for name in DATA), ("table", True)])
-def test_the_order_of_the_rows_does_not_matter(name, columns):
+@every_data
+def test_the_order_of_the_rows_does_not_matter(name):
     order = np.random.default_rng(1).permutation(len(DATA[name]))
-    here, there = fit(name, columns), Detector.fit(DATA[name][order], columns=columns)
+    here, there = fit(name), Detector.fit(DATA[name][order])
     for part, values in vars(here[1]).items():
         np.testing.assert_allclose(values[order], getattr(there[1], part), rtol=1e-9, atol=1e-12)
     assert here[0].threshold == pytest.approx(there[0].threshold, rel=1e-9)
@@ -117,11 +116,6 @@ def test_a_shift_does_not_matter(name):
     found, shifted = fit(name)[1], Detector.fit(DATA[name] + shift)[1]
     same(found, shifted)
     np.testing.assert_allclose(found.filled + shift, shifted.filled, rtol=1e-4, atol=1e-4)
-
-
-def test_with_units_of_the_columns_these_do_not_matter():
-    sizes, shift = np.geomspace(1e-3, 1e3, 8), np.linspace(-1.0, 1.0, 8)
-    same(fit("table", True)[1], Detector.fit((DATA["table"] + shift) * sizes, columns=True)[1])
 
 
 @pytest.mark.parametrize("name", ["surface", "table"])
@@ -263,11 +257,10 @@ def test_clean_data_of_few_columns_is_left_alone(name):
     assert most_flagged(WITHOUT_STRUCTURE[name]) <= 0.01
 
 
-@both_units
 @pytest.mark.parametrize("seed", range(3))
-def test_a_spike_is_that_entry_and_no_other(seed, columns):
+def test_a_spike_is_that_entry_and_no_other(seed):
     X, at = spiked(seed)
-    found = Detector.fit(X, columns=columns)[1]
+    found = Detector.fit(X)[1]
     assert found.rows[at[0]].all()
     expected = np.zeros(X.shape, dtype=bool)
     expected[at] = True
@@ -286,17 +279,17 @@ def test_where_columns_are_many_an_entry_alone_makes_no_row_wrong():
     assert not (found.entries.any(axis=1) & ~found.rows).any()
 
 
-@pytest.mark.parametrize(("columns", "seed"), [(False, 0), (False, 1), (True, 2)])
-def test_wrong_rows_are_found(columns, seed):
-    found = Detector.fit(surface(seed, wrong=12), columns=columns)[1]
+@pytest.mark.parametrize("seed", range(3))
+def test_wrong_rows_are_found(seed):
+    found = Detector.fit(surface(seed, wrong=12))[1]
     assert found.rows[-12:].sum() >= 11
     assert found.rows[:-12].sum() <= 2
     assert found.scores[-12:].min() > np.median(found.scores[:-12])
 
 
-@pytest.mark.parametrize(("columns", "seed"), [(False, 0), (False, 1), (True, 2)])
-def test_new_rows_after_a_clean_fit(columns, seed):
-    detector, found = Detector.fit(surface(seed), columns=columns)
+@pytest.mark.parametrize("seed", range(3))
+def test_new_rows_after_a_clean_fit(seed):
+    detector, found = Detector.fit(surface(seed))
     assert found.rows.sum() <= 2
     bad = 0.5 * normal(seed + 70, 50, 8)
     assert detector.find(surface(seed + 50)).rows.mean() <= 0.02
@@ -361,15 +354,14 @@ ODD = {
 
 
 @cache
-def fit_odd(name, columns):
-    return Detector.fit(ODD[name], columns=columns)
+def fit_odd(name):
+    return Detector.fit(ODD[name])
 
 
-@both_units
 @pytest.mark.parametrize("name", ODD)
-def test_odd_inputs(name, columns):
+def test_odd_inputs(name):
     X = ODD[name]
-    detector, found = fit_odd(name, columns)
+    detector, found = fit_odd(name)
     assert found.scores.shape == (len(X),)
     assert found.entry_scores.shape == found.filled.shape == X.shape
     check_consistent(detector, found)
@@ -403,9 +395,9 @@ NOTHING_WRONG = [
 
 @pytest.mark.parametrize("name", NOTHING_WRONG)
 def test_odd_inputs_without_anything_wrong(name):
-    assert not fit_odd(name, False)[1].rows.any()
+    assert not fit_odd(name)[1].rows.any()
 
 
 @pytest.mark.parametrize("name", ["one huge entry", "one huge row"])
 def test_a_huge_row_is_flagged(name):
-    assert fit_odd(name, False)[1].rows[-1]
+    assert fit_odd(name)[1].rows[-1]

@@ -72,15 +72,13 @@ class Found:
 class Detector:
     """Tells which rows and entries are wrong; the docstring of this module says how.
 
-    `centre` and `scale` are the robust units of the columns. `columns` says whether rows are compared in these units,
-    not in those of the data; `entries_decide` whether a wrong entry alone makes its row wrong. `entries` and `rows` are
-    the detectors of the two kinds, `threshold` and `suspect_threshold` the scores (-log10 of a chance) above which a
-    row is flagged or a suspect.
+    `centre` and `scale` are the robust units of the columns, `entries_decide` says whether a wrong entry alone makes
+    its row wrong. `entries` and `rows` are the detectors of the two kinds, `threshold` and `suspect_threshold` the
+    scores (-log10 of a chance) above which a row is flagged or a suspect.
     """
 
     centre: Array
     scale: Array
-    columns: bool
     entries_decide: bool
     entries: EntryDetector
     rows: RowDetector
@@ -93,7 +91,6 @@ class Detector:
         X: Array,
         *,
         alpha: float = ALPHA,
-        columns: bool = False,
         good: NDArray[np.bool_] | None = None,
         wrong: NDArray[np.bool_] | None = None,
     ) -> tuple["Detector", Found]:
@@ -107,8 +104,6 @@ class Detector:
             The rows, all entries finite.
         alpha : float
             The number of good rows that may be flagged in a clean data set, on average.
-        columns : bool
-            Whether rows are compared in the robust units of each column, not in those of the data.
         good, wrong : bool arrays of shape (n,), optional
             Rows that are known. Good ones are never flagged. Wrong ones always are, and nothing is learned from them.
         """
@@ -130,10 +125,9 @@ class Detector:
         # Where entries do not decide, the test of rows is the only one: it need not share alpha, nor the chance that
         # `EVIDENCE` stands for, with the others ("pictures", [0, 1], occlusion: an F1 of 0.65 if it does, 0.79 if not).
         not_shared = 0.0 if decide else float(np.log(TESTS))
-        Y = Y if columns else Y * scale + centre
-        rows, u = RowDetector.fit(Y, cap - not_shared, keep, EVIDENCE - not_shared)
+        rows, u = RowDetector.fit(Y * scale + centre, cap - not_shared, keep, EVIDENCE - not_shared)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
-        detector = cls(centre, scale, columns, decide, entries, rows, threshold, suspect)
+        detector = cls(centre, scale, decide, entries, rows, threshold, suspect)
         found = detector._combine(Z, *entry_results, u)
         return detector, detector._for_all_rows(X, known_good, known_wrong, learned, where, found)
 
@@ -149,15 +143,15 @@ class Detector:
         Z = (X - self.centre) / self.scale
         entry_results = self.entries.find(Z)
         Y = entry_results[2] if self.entries_decide else Z
-        return self._combine(Z, *entry_results, self.rows.u(Y if self.columns else Y * self.scale + self.centre))
+        return self._combine(Z, *entry_results, self.rows.u(Y * self.scale + self.centre))
 
     def scores(self, X: Array) -> Array:
         """Return the scores that `find` gives new rows, without judging entries where these do not change them."""
         return self.rows.u(X) / LOG10 if self.rows_only() else self.find(X).scores
 
     def rows_only(self) -> bool:
-        """Return whether rows are scored as they are: neither in units of the columns nor with entries filled in."""
-        return not (self.entries_decide or self.columns)
+        """Return whether rows are scored as they are, without wrong entries filled in."""
+        return not self.entries_decide
 
     def expected(self, X: Array, entries: NDArray[np.bool_]) -> Array:
         """Return the rows with the marked entries replaced by their expectation given the rest of their row."""
@@ -170,7 +164,7 @@ class Detector:
         centre, scale = np.median(D, axis=0), robust_sd(D)
         Z = (D - centre) / scale
         entries = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.threshold)
-        rows = self.rows.against(Z if self.columns else D)
+        rows = self.rows.against(D)
         return replace(self, centre=centre, scale=scale, entries=entries, rows=rows)
 
     def at_share(self, found: Found, share: float) -> tuple["Detector", Found]:

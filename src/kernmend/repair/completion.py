@@ -120,10 +120,10 @@ def wide_gamma(X: Array, share: float) -> float:
 def entry_lam(X: Array) -> float:
     """Return 0.8 min(1, sqrt(6 d / n)) / sqrt(d m), m the median squared distance: the price of changing an entry.
 
-    For `mend_entries` with its own gamma, p and eps. What a wrong row adds to the penalty does not depend on d, and so
-    must be what it costs to mend it: a share of the d entries, each changed by about sqrt(m / d). Where n is far
-    above d the penalty feels a single row less. Both were checked on n from 40 to 500, d from 10 to 40 and 10-50 % of
-    wrong entries. NaN is allowed; 1.0 where no two rows differ.
+    For the Schatten path over all entries, with its own gamma, p and eps. What a wrong row adds to the penalty does not
+    depend on d, and so must be what it costs to mend it: a share of the d entries, each changed by about sqrt(m / d).
+    Where n is far above d the penalty feels a single row less. Both were checked on n from 40 to 500, d from 10 to 40
+    and 10-50 % of wrong entries. NaN is allowed; 1.0 where no two rows differ.
     """
     n, d = X.shape
     median = median_observed_squared_distance(X)
@@ -189,46 +189,6 @@ def complete(
     kernel = RBF(wide_gamma(X, COMPLETION_WIDTH)) if kernel is None else kernel
     A = fill_missing(X) if start is None else np.where(np.isnan(X), start, X)
     objective = Objective(kernel, SchattenPenalty(p), RowError(X, 1.0), lam=0.0)
-    return _follow(objective, X, A, eps, np.isnan(X), bounds, max_iter, tol, callback)
-
-
-def mend_entries(
-    X: Array,
-    *,
-    kernel: Kernel | None = None,
-    lam: float | None = None,
-    p: float = ENTRIES_P,
-    eps: Sequence[float] = ENTRIES_EPS,
-    bounds: Bounds | None = None,
-    max_iter: int = 1000,
-    tol: float = 1e-6,
-    callback: Callback | None = None,
-) -> SolverResult:
-    """Minimise sum_i (s_i(K(A)) + eps)^(p/2) + lam sum_ij |a_ij - x_ij| over all of A, eps falling.
-
-    Some entries of any row may be wrong, and nobody knows which; NaN entries are filled in on the way. `kernel=None`
-    is a Gaussian with gamma = `ENTRIES_WIDTH` / (median squared distance), `lam=None` is `entry_lam`; the others as in
-    `complete`.
-    """
-    kernel = RBF(wide_gamma(X, ENTRIES_WIDTH)) if kernel is None else kernel
-    size = float(np.sqrt(median_observed_squared_distance(X) / X.shape[1])) or 1.0
-    error = EntryError(X, EntryError.joint_smoothing * size)
-    objective = Objective(kernel, SchattenPenalty(p), error, entry_lam(X) if lam is None else lam)
-    return _follow(objective, X, fill_missing(X), eps, None, bounds, max_iter, tol, callback)
-
-
-def _follow(
-    objective: Objective,
-    X: Array,
-    A: Array,
-    eps: Sequence[float],
-    free: NDArray[np.bool_] | None,
-    bounds: Bounds | None,
-    max_iter: int,
-    tol: float,
-    callback: Callback | None,
-) -> SolverResult:
-    """Run the path from A."""
     unit = float(np.mean(objective.kernel.diag(A), dtype=np.float64)) or 1.0
     last, stages = schatten_stages(objective, eps, unit=unit)
     scale = float(np.sqrt(median_observed_squared_distance(X))) or 1.0
@@ -236,7 +196,7 @@ def _follow(
         last,
         A.astype(np.float64),  # the rounding of a float32 Gram matrix is above the last eps
         stages=stages,
-        free=free,
+        free=np.isnan(X),
         bounds=bounds,
         scale=scale,
         max_iter=max_iter,
