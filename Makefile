@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Two test processes of one thread each: on 2 cores faster than one of two. Each takes whole files (--dist loadfile), so
+# Two test processes of one thread each: on 2 cores faster than one of two. Each takes whole files (--dist loadfile --no-loadscope-reorder), so
 # that what the tests of a file share is made once.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
@@ -17,11 +17,11 @@ demo: $(READY)
 	$(BIN)/kernmend demo --out demo --force
 
 test: $(READY) browser
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile -q
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 
 # The tests once more, a third slower: which lines of src ran, files without a gap left out; below 95 % it fails.
 coverage: $(READY) browser
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile -q --cov=kernmend --cov-report=term:skip-covered --cov-fail-under=95
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q --cov=kernmend --cov-report=term:skip-covered --cov-fail-under=95
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -114,6 +114,7 @@ def test_signature_and_docstring(make):
 
 
 @every
+@pytest.mark.usefixtures("quick_calibration")
 @IGNORE_MAX_ITER
 def test_attributes(make):
     _, X, _ = data()
@@ -197,6 +198,7 @@ def test_the_infinite_cell_is_named(make):
 
 
 @every
+@pytest.mark.usefixtures("quick_calibration")
 @IGNORE_MAX_ITER
 def test_dataframes_stay_dataframes(make):
     frame = pd.DataFrame(data()[1], columns=[f"c{j}" for j in range(20)], index=[f"r{i}" for i in range(80)])
@@ -210,6 +212,7 @@ def test_dataframes_stay_dataframes(make):
 
 
 @every
+@pytest.mark.usefixtures("quick_calibration")
 @IGNORE_MAX_ITER
 def test_the_same_again(make):
     _, X, _ = data()
@@ -270,6 +273,7 @@ def test_seen_rows_are_mended_as_in_the_fit(make):
 
 
 @every
+@pytest.mark.usefixtures("quick_calibration")
 @IGNORE_MAX_ITER
 @pytest.mark.parametrize("share", ["auto", 0.3])
 def test_flags_are_the_scores_above_the_threshold(make, share):
@@ -288,6 +292,7 @@ def test_flags_are_the_scores_above_the_threshold(make, share):
 
 
 @every
+@pytest.mark.usefixtures("quick_calibration")
 @IGNORE_MAX_ITER
 @pytest.mark.parametrize("share", ["auto", 0.3])
 def test_seen_rows_are_flagged_as_in_the_fit(make, share):
