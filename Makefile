@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Two test processes of one thread each: on 2 cores faster than one of two. Each takes whole files (--dist loadfile --no-loadscope-reorder), so
-# that what the tests of a file share is made once.
+# Two test processes of one thread each: on 2 cores faster than one of two. Each takes whole files (loadfile), so
+# that what the tests of a file share is made once, in the order of their names: the long ones come early.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 # What opens a report in a browser. Machines without npm do without: the test says so.
