@@ -26,6 +26,15 @@ def auto_rho(s: Array) -> float:
     return rho_from_cutoff(cut) if cut > 0 else 1.0
 
 
+def centred_trace(K: Array) -> float:
+    """Return tr K - 1'K1 / n: the sum of the squared distances of the images of the rows from their mean.
+
+    >>> centred_trace(np.ones((3, 3)))
+    0.0
+    """
+    return float(np.trace(K, dtype=np.float64)) - float(K.sum(dtype=np.float64)) / K.shape[0]
+
+
 def auto_components(s: Array, share: float) -> int:
     """Return how many of the variances `s` make up that share of their sum; at most an eighth of them, one at least.
 

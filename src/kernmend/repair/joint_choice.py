@@ -1,0 +1,284 @@
+"""Parameters of the joint model that nobody gave: chosen without labels, by errors injected into good rows.
+
+The detection engine says which rows are wrong. What a first mending takes off them is injected into as large a share of
+the good rows, short fits of the joint model mend these, and the setting is kept that leaves the least:
+
+    cost = (error left on the injected rows + displacement of the good ones) / (error that was injected),
+
+all squared. Doing nothing costs 1. With few features the place of a row along its surface cannot be known. There the
+flagged rows themselves are mended, and the error left on one is its squared distance from the nearest good row.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.detect import Detector
+from kernmend.linalg.distances import squared_distances
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.errors import RowSum
+from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
+from kernmend.model.penalties import rho_from_cutoff
+from kernmend.model.tuning import centred_trace, pulls
+from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, Evidence, in_order
+from kernmend.repair.joint import Problem, solve_nuclear
+
+WIDTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+"""gamma times the median squared distance. Below 0.003 nothing changes: the model is Outlier Pursuit on centred rows."""
+OFFSETS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+"""coef0 over the mean squared length of a row, from nearly linear to curved."""
+CUTS = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
+"""Eigenvalue cut-offs as shares of the trace of the centred Gram matrix: so counted they hardly depend on gamma."""
+START = 0.003, 3e-4
+"""Width and cut-off that the search starts from."""
+MAX_ROWS = 300
+"""Rows of a trial, at most."""
+TRIAL_ITERATIONS = 40
+"""Iterations of a trial: enough to order the settings."""
+WORTH = 0.95
+"""Cost above which nothing is done: what is gained must be clear of what the injection cannot tell."""
+FEWEST_GOOD = 5
+"""Good rows below which nothing is known of a surface."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Kernel, cut-off as a share of the centred trace (None: rho was given), error model and force (None: lam was)."""
+
+    kernel: Kernel
+    cut: float | None
+    error: type[RowSum]
+    force: float | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen. `rho` and `lam` are None where it is best to do nothing; `cost` is that of the best setting."""
+
+    kernel: Kernel
+    error: type[RowSum]
+    rho: float | None
+    lam: float | None
+    cost: float
+    reason: str
+    tried: dict[Setting, float] = field(default_factory=dict, repr=False)
+
+
+def rbf_kernels(X: Array) -> list[Kernel]:
+    """Return Gaussian kernels for rows, from wide to narrow."""
+    return [RBF(width * auto_gamma(X)) for width in WIDTHS]
+
+
+def polynomial_kernels(X: Array, degree: float) -> list[Kernel]:
+    """Return polynomial kernels for rows, from nearly linear to curved: those that are defined on the rows."""
+    unit = float(np.mean(np.einsum("ij,ij->i", X, X))) or 1.0
+    least = max(-1.01 * float((X @ X.T).min()), 0.0) if degree != round(degree) else 0.0
+    return [Polynomial(degree, max(offset * unit, least)) for offset in OFFSETS]
+
+
+def choose(
+    X: Array,
+    *,
+    kernels: Sequence[Kernel],
+    errors: Sequence[type[RowSum]],
+    rho: float | None = None,
+    lam: float | None = None,
+    seed: int = 0,
+    callback: Callable[[int, float], None] | None = None,
+) -> Choice:
+    """Return the setting of the joint model that brings injected errors back best, or that nothing is to be done.
+
+    Parameters
+    ----------
+    X
+        The rows, without missing entries.
+    kernels
+        Those to choose from, in order of width.
+    errors
+        The error models to choose from.
+    rho, lam
+        Where given, they are not chosen.
+    seed
+        Of what is drawn at random.
+    callback
+        Gets the number of settings tried so far and the cost of the latest.
+    """
+    detector, found = Detector.fit(X)
+    flags = found.rows
+    nothing = Choice(kernels[0], errors[0], None, None, 1.0, "no row was found wrong")
+    if not flags.any() or int((~flags).sum()) < FEWEST_GOOD:
+        return nothing
+    search = Search(Trial.of(X, flags, detector, seed), tuple(kernels), rho, lam, callback)
+    best = min((search.climb(error) for error in errors), key=search.cost)
+    cost = search.cost(best)
+    if cost > WORTH:
+        reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
+        return replace(nothing, kernel=best.kernel, error=best.error, cost=cost, reason=reason, tried=search.tried)
+    reason = f"the best of {len(search.tried)} settings on injected errors"
+    problem = Problem.of(X, best.kernel, best.error)
+    return Choice(
+        best.kernel, best.error, search.rho(best), search.lam(best, problem), cost, reason, tried=search.tried
+    )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Rows with wrong ones among them, what they should be, and how far a recovery is from that.
+
+    `near` are good rows where a wrong one may return to any place on their surface; else `truth` is its place.
+    """
+
+    rows: Array
+    truth: Array
+    wrong: NDArray[np.bool_]
+    near: Array | None
+
+    @classmethod
+    def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
+        """Return the flagged rows among good ones where features are few, else errors like theirs on good rows."""
+        rng = np.random.default_rng(seed)
+        good, flagged = in_order(X[~flags]), in_order(X[flags])
+        if X.shape[1] < MANY_FEATURES:
+            share = min(1.0, MAX_ROWS / len(X))
+            parts = [part[rng.permutation(len(part))[: max(1, round(share * len(part)))]] for part in (good, flagged)]
+            rows = np.vstack(parts)
+            return cls(rows, rows, np.arange(len(rows)) >= len(parts[0]), good)
+        residuals = residuals_of(good, flagged, detector, seed)
+        truth = good[rng.permutation(len(good))[:MAX_ROWS]]
+        count = min(max(2, round(len(truth) * len(flagged) / len(X))), len(truth))
+        rows = truth.copy()
+        rows[:count] += residuals[np.resize(rng.permutation(len(residuals)), count)]
+        return cls(rows, truth, np.arange(len(rows)) < count, None)
+
+    def left(self, A: Array) -> float:
+        """Return the squared error of a recovery: what is left on the wrong rows, and how far the others moved."""
+        moved = float(np.sum(np.square(A[~self.wrong] - self.truth[~self.wrong])))
+        if self.near is None:
+            return moved + float(np.sum(np.square(A[self.wrong] - self.truth[self.wrong])))
+        return moved + float(squared_distances(A[self.wrong], self.near).min(axis=1).sum())
+
+    @cached_property
+    def untouched(self) -> float:
+        """The squared error of doing nothing."""
+        return self.left(self.rows)
+
+
+def residuals_of(good: Array, flagged: Array, detector: Detector, seed: int) -> Array:
+    """Return what a first mending against the good rows takes off the flagged ones."""
+    injection = Evidence(good, flagged, judge=detector).hold_out(seed)
+    settings = injection.first_settings(RBF(0.1 * auto_gamma(good)), entries=True)
+    if settings.error.by_entry:  # what is injected should be all of what was wrong, and nothing of the rest
+        settings = replace(settings, refit=1.0, grow=2)
+    donors = injection.donors
+    return donors - injection.mender.mend(donors, settings, max_iter=SEARCH_ITERATIONS)
+
+
+@dataclass
+class Search:
+    """A climb over kernel, cut-off and force; each setting is tried once."""
+
+    trial: Trial
+    kernels: tuple[Kernel, ...]
+    given_rho: float | None
+    given_lam: float | None
+    callback: Callable[[int, float], None] | None = None
+    tried: dict[Setting, float] = field(default_factory=dict)
+    _spectra: dict[Kernel, tuple[float, Array, Array]] = field(default_factory=dict, repr=False)
+
+    def rho(self, setting: Setting) -> float:
+        """Return rho itself. That of a trial serves all rows: the eigenvalue of a row by itself grows with no n."""
+        if setting.cut is None or self.given_rho is not None:
+            return float(self.given_rho)  # type: ignore[arg-type]
+        trace = self._spectrum(setting.kernel)[0]
+        return rho_from_cutoff(setting.cut * trace) if trace > 0 else 1.0
+
+    def lam(self, setting: Setting, problem: Problem) -> float:
+        """Return lam itself: the force in the unit of the error model on the rows of a problem."""
+        return problem.unit_of_lam * setting.force if setting.force is not None else float(self.given_lam)  # type: ignore[arg-type]
+
+    def cost(self, setting: Setting) -> float:
+        """Return what a short fit leaves, as a share of what doing nothing leaves; infinite where it fails."""
+        if setting not in self.tried:
+            problem = Problem.of(self.trial.rows, setting.kernel, setting.error)
+            budget: dict[str, Any] = {"max_iter": TRIAL_ITERATIONS, "tol": 1e-5}
+            result = solve_nuclear(
+                problem, rho=self.rho(setting), lam=self.lam(setting, problem), **budget
+            )
+            value = self.trial.left(result.A) / max(self.trial.untouched, np.finfo(np.float64).tiny)
+            self.tried[setting] = value if np.isfinite(value) else np.inf
+            if self.callback is not None:
+                self.callback(len(self.tried), value)
+        return self.tried[setting]
+
+    def climb(self, error: type[RowSum]) -> Setting:
+        """Return the best setting found with an error model, axis by axis from the best of its starts."""
+        best = min(self.starts(error), key=self.cost)
+        axes: dict[str, tuple[Any, ...]] = {
+            "force": error.joint_forces if self.given_lam is None else (None,),
+            "cut": CUTS if self.given_rho is None else (None,),
+            "kernel": self.kernels,
+        }
+        for _ in range(2):
+            before = best
+            for axis, places in axes.items():
+                best = self._walk(best, axis, places)
+            if best == before:
+                break
+        return best
+
+    def starts(self, error: type[RowSum]) -> list[Setting]:
+        """Return where the climb may start: nearly linear, and where the pulls on wrong rows stand out most."""
+        forces = error.joint_forces
+        middle = forces[-2] if not error.by_entry else forces[len(forces) // 2]
+        first = Setting(self.kernels[0], START[1], error, middle)
+        out = [first, self._apart(error)] if not error.by_entry else [first]
+        return [
+            replace(
+                each,
+                cut=each.cut if self.given_rho is None else None,
+                force=each.force if self.given_lam is None else None,
+            )
+            for each in out
+        ]
+
+    def _apart(self, error: type[RowSum]) -> Setting:
+        """Return the kernel and cut-off that tell wrong rows by their pulls best, and a force between the two."""
+        best, setting = -np.inf, None
+        for kernel in self.kernels:
+            trace, s, U = self._spectrum(kernel)
+            for cut in CUTS:
+                f = pulls(s, U, rho_from_cutoff(cut * trace))
+                low, high = np.quantile(f[~self.trial.wrong], 0.95), np.quantile(f[self.trial.wrong], 0.25)
+                apart = np.log(max(high, 1e-12) / max(low, 1e-12))
+                if apart > best:
+                    force = np.sqrt(low * min(high, 1.0))
+                    nearest = min(error.joint_forces, key=lambda each: abs(np.log(each / max(force, 1e-12))))
+                    best, setting = apart, Setting(kernel, cut, error, nearest)
+        return setting
+
+    def _walk(self, best: Setting, axis: str, places: tuple[Any, ...]) -> Setting:
+        """Move along one axis, in either direction, for as long as it helps."""
+        here = places.index(getattr(best, axis))
+        for direction in (1, -1):
+            place, moved = here + direction, False
+            while 0 <= place < len(places):
+                changed: dict[str, Any] = {axis: places[place]}
+                candidate = replace(best, **changed)
+                if self.cost(candidate) >= self.cost(best):
+                    break
+                best, moved, place = candidate, True, place + direction
+            if moved:
+                break
+        return best
+
+    def _spectrum(self, kernel: Kernel) -> tuple[float, Array, Array]:
+        """Return the centred trace of the Gram matrix of the trial's rows, and its eigenpairs."""
+        if kernel not in self._spectra:
+            K = kernel.gram(self.trial.rows)
+            self._spectra[kernel] = centred_trace(K), *eigenpairs(K)
+        return self._spectra[kernel]
