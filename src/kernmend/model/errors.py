@@ -83,7 +83,7 @@ class RowSum(ABC):
     """mu where all rows move together."""
     forces: ClassVar[tuple[float, ...]] = (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
     """Weights that calibration tries, in units of `unit_of_lam`: no pull of the good rows exceeds 1."""
-    joint_forces: ClassVar[tuple[float, ...]] = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.75, 0.85, 0.92, 0.97)
+    joint_forces: ClassVar[tuple[float, ...]] = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.75, 0.85, 0.92, 0.97, 0.99)
     """Those that are tried where all rows move together."""
 
     @classmethod
@@ -216,6 +216,7 @@ class KernelError(RowSum):
 
     name: ClassVar[str] = "kernel"
     measured_in_input: ClassVar[bool] = False
+    joint_smoothing: ClassVar[float] = 3e-4
 
     @classmethod
     def of(cls, X: Array, sizes: Sizes, smoothing: float) -> "KernelError":

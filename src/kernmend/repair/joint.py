@@ -36,8 +36,12 @@ class Problem:
         """Measure the data; missing entries start at the mean of their neighbours."""
         filled = completion.fill_missing(X) if np.isnan(X).any() else X
         scale = float(np.sqrt(median_observed_squared_distance(X.astype(np.float64)))) or 1.0
-        length = float(np.sqrt(np.mean(kernel.diag(filled), dtype=np.float64))) or 1.0
-        return cls(X, filled, Sizes(kernel, scale, length), model)
+        return cls(X, filled, Sizes(kernel, scale, 1.0), model).of_kernel(kernel, model)
+
+    def of_kernel(self, kernel: Kernel, model: type[RowSum]) -> "Problem":
+        """Return the problem of the same data with another kernel and error model."""
+        length = float(np.sqrt(np.mean(kernel.diag(self.filled), dtype=np.float64))) or 1.0
+        return Problem(self.X, self.filled, Sizes(kernel, self.sizes.scale, length), model)
 
     def error(self, model: type[RowSum] | None = None) -> RowSum:
         """Return the error model of the data; another one than the problem's, if asked for."""

@@ -9,6 +9,7 @@ all squared. Doing nothing costs 1. With few features the place of a row along i
 flagged rows themselves are mended, and the error left on one is its squared distance from the nearest good row.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,25 +22,34 @@ from kernmend._typing import Array
 from kernmend.detect import Detector
 from kernmend.linalg.distances import squared_distances
 from kernmend.linalg.eigen import eigenpairs
-from kernmend.model.errors import RowSum
+from kernmend.model.errors import RowError, RowSum
 from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.model.tuning import centred_trace, pulls
-from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, Evidence, in_order
+from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
 from kernmend.repair.joint import Problem, solve_nuclear
+from kernmend.repair.mender import Mender, Settings
 
-WIDTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""gamma times the median squared distance. Below 0.003 nothing changes: the model is Outlier Pursuit on centred rows."""
-OFFSETS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
-"""coef0 over the mean squared length of a row, from nearly linear to curved."""
-CUTS = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
-"""Eigenvalue cut-offs as shares of the trace of the centred Gram matrix: so counted they hardly depend on gamma."""
-START = 0.003, 3e-4
-"""Width and cut-off that the search starts from."""
+@dataclass(frozen=True)
+class Axes:
+    """What is tried: widths of Gaussian kernels, offsets of polynomial ones, cut-offs; and how long.
+
+    A width is gamma times the median squared distance. An offset is coef0 over the mean squared length of a row. A
+    cut-off is an eigenvalue as a share of the trace of the centred Gram matrix: so counted it hardly depends on gamma.
+    """
+
+    widths: tuple[float, ...]
+    offsets: tuple[float, ...]
+    cuts: tuple[float, ...]
+    iterations: int
+
+
+MANY = Axes((0.003, 0.03, 0.1), (100.0, 10.0, 3.0), (1e-3, 3e-4, 1e-4), 15)
+"""For data with many features: there the surface is nearly flat within the distance of two rows."""
+FEW = Axes((0.03, 0.1, 0.3, 1.0, 3.0), (100.0, 10.0, 1.0, 0.1), (1e-2, 1e-3, 1e-4, 1e-5, 1e-6), 40)
+"""For data with few features, whose surfaces bend within the distance of two rows."""
 MAX_ROWS = 300
 """Rows of a trial, at most."""
-TRIAL_ITERATIONS = 40
-"""Iterations of a trial: enough to order the settings."""
 WORTH = 0.95
 """Cost above which nothing is done: what is gained must be clear of what the injection cannot tell."""
 FEWEST_GOOD = 5
@@ -66,19 +76,26 @@ class Choice:
     lam: float | None
     cost: float
     reason: str
+    start: Array | None = field(default=None, repr=False)
+    """The rows with the wrong ones mended once: where the model starts."""
     tried: dict[Setting, float] = field(default_factory=dict, repr=False)
+
+
+def axes(X: Array) -> Axes:
+    """Return what is tried on data with so many features."""
+    return MANY if X.shape[1] >= MANY_FEATURES else FEW
 
 
 def rbf_kernels(X: Array) -> list[Kernel]:
     """Return Gaussian kernels for rows, from wide to narrow."""
-    return [RBF(width * auto_gamma(X)) for width in WIDTHS]
+    return [RBF(width * auto_gamma(X)) for width in axes(X).widths]
 
 
 def polynomial_kernels(X: Array, degree: float) -> list[Kernel]:
     """Return polynomial kernels for rows, from nearly linear to curved: those that are defined on the rows."""
     unit = float(np.mean(np.einsum("ij,ij->i", X, X))) or 1.0
     least = max(-1.01 * float((X @ X.T).min()), 0.0) if degree != round(degree) else 0.0
-    return [Polynomial(degree, max(offset * unit, least)) for offset in OFFSETS]
+    return [Polynomial(degree, max(offset * unit, least)) for offset in axes(X).offsets]
 
 
 def choose(
@@ -120,9 +137,11 @@ def choose(
         reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
         return replace(nothing, kernel=best.kernel, error=best.error, cost=cost, reason=reason, tried=search.tried)
     reason = f"the best of {len(search.tried)} settings on injected errors"
-    problem = Problem.of(X, best.kernel, best.error)
+    problem, start = Problem.of(X, best.kernel, best.error), X.copy()
+    injection = Evidence(X[~flags], X[flags], judge=detector).hold_out(seed)
+    start[flags] = mend_first(Mender(X[~flags]), X[flags], first_settings(injection))
     return Choice(
-        best.kernel, best.error, search.rho(best), search.lam(best, problem), cost, reason, tried=search.tried
+        best.kernel, best.error, search.rho(best), search.lam(best, problem), cost, reason, start, search.tried
     )
 
 
@@ -130,30 +149,39 @@ def choose(
 class Trial:
     """Rows with wrong ones among them, what they should be, and how far a recovery is from that.
 
-    `near` are good rows where a wrong one may return to any place on their surface; else `truth` is its place.
+    `start` are the rows with the wrong ones mended once. `near` are good rows where a wrong one may return to any place
+    on their surface; else `truth` is its place.
     """
 
     rows: Array
     truth: Array
+    start: Array
     wrong: NDArray[np.bool_]
     near: Array | None
 
     @classmethod
     def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
         """Return the flagged rows among good ones where features are few, else errors like theirs on good rows."""
-        rng = np.random.default_rng(seed)
         good, flagged = in_order(X[~flags]), in_order(X[flags])
+        injection = Evidence(good, flagged, judge=detector).hold_out(seed)
         if X.shape[1] < MANY_FEATURES:
-            share = min(1.0, MAX_ROWS / len(X))
-            parts = [part[rng.permutation(len(part))[: max(1, round(share * len(part)))]] for part in (good, flagged)]
-            rows = np.vstack(parts)
-            return cls(rows, rows, np.arange(len(rows)) >= len(parts[0]), good)
-        residuals = residuals_of(good, flagged, detector, seed)
-        truth = good[rng.permutation(len(good))[:MAX_ROWS]]
-        count = min(max(2, round(len(truth) * len(flagged) / len(X))), len(truth))
-        rows = truth.copy()
-        rows[:count] += residuals[np.resize(rng.permutation(len(residuals)), count)]
-        return cls(rows, truth, np.arange(len(rows)) < count, None)
+            rng = np.random.default_rng(seed)
+            keep = min(1.0, MAX_ROWS / len(X))
+            L, wrong = (part[rng.permutation(len(part))[: math.ceil(keep * len(part))]] for part in (good, flagged))
+            return cls._of(L, wrong, wrong, mend_first(Mender(L), wrong, first_settings(injection)), good)
+        settings = first_settings(injection)
+        residuals = injection.donors - mend_first(injection.mender, injection.donors, settings)
+        L = injection.mender.L
+        share = len(flagged) / len(X)
+        count = min(len(injection.held), max(2, round(share * min(MAX_ROWS, len(good)))))
+        held = injection.held[:count]
+        wrong = held + residuals[np.arange(count) % len(residuals)]
+        return cls._of(L[: MAX_ROWS - count], wrong, held, mend_first(injection.mender, wrong, settings), None)
+
+    @classmethod
+    def _of(cls, good: Array, wrong: Array, truth: Array, start: Array, near: Array | None) -> "Trial":
+        parts = (np.vstack([good, part]) for part in (wrong, truth, start))
+        return cls(*parts, np.arange(len(good) + len(wrong)) >= len(good), near)
 
     def left(self, A: Array) -> float:
         """Return the squared error of a recovery: what is left on the wrong rows, and how far the others moved."""
@@ -168,14 +196,15 @@ class Trial:
         return self.left(self.rows)
 
 
-def residuals_of(good: Array, flagged: Array, detector: Detector, seed: int) -> Array:
-    """Return what a first mending against the good rows takes off the flagged ones."""
-    injection = Evidence(good, flagged, judge=detector).hold_out(seed)
-    settings = injection.first_settings(RBF(0.1 * auto_gamma(good)), entries=True)
-    if settings.error.by_entry:  # what is injected should be all of what was wrong, and nothing of the rest
-        settings = replace(settings, refit=1.0, grow=2)
-    donors = injection.donors
-    return donors - injection.mender.mend(donors, settings, max_iter=SEARCH_ITERATIONS)
+def first_settings(injection: Injection) -> Settings:
+    """Return how the flagged rows are mended before anything is known: far enough to see what is wrong with them."""
+    width = 0.1 if injection.held.shape[1] >= MANY_FEATURES else 1.0
+    return injection.first_settings(RBF(width * auto_gamma(injection.mender.L)), entries=True)
+
+
+def mend_first(mender: Mender, wrong: Array, settings: Settings) -> Array:
+    """Return wrong rows mended against good ones, one by one, in few iterations."""
+    return mender.mend(wrong, settings, max_iter=SEARCH_ITERATIONS)
 
 
 @dataclass
@@ -204,10 +233,10 @@ class Search:
     def cost(self, setting: Setting) -> float:
         """Return what a short fit leaves, as a share of what doing nothing leaves; infinite where it fails."""
         if setting not in self.tried:
-            problem = Problem.of(self.trial.rows, setting.kernel, setting.error)
-            budget: dict[str, Any] = {"max_iter": TRIAL_ITERATIONS, "tol": 1e-5}
+            problem = self._rows.of_kernel(setting.kernel, setting.error)
+            budget: dict[str, Any] = {"max_iter": self.axes.iterations, "tol": 1e-5}
             result = solve_nuclear(
-                problem, rho=self.rho(setting), lam=self.lam(setting, problem), **budget
+                problem, rho=self.rho(setting), lam=self.lam(setting, problem), init=self.trial.start, **budget
             )
             value = self.trial.left(result.A) / max(self.trial.untouched, np.finfo(np.float64).tiny)
             self.tried[setting] = value if np.isfinite(value) else np.inf
@@ -215,28 +244,38 @@ class Search:
                 self.callback(len(self.tried), value)
         return self.tried[setting]
 
+    @cached_property
+    def axes(self) -> Axes:
+        """What is tried."""
+        return axes(self.trial.rows)
+
+    @cached_property
+    def _rows(self) -> Problem:
+        """The problem of the trial's rows."""
+        return Problem.of(self.trial.rows, self.kernels[0], RowError)
+
     def climb(self, error: type[RowSum]) -> Setting:
         """Return the best setting found with an error model, axis by axis from the best of its starts."""
         best = min(self.starts(error), key=self.cost)
-        axes: dict[str, tuple[Any, ...]] = {
+        places: dict[str, tuple[Any, ...]] = {
             "force": error.joint_forces if self.given_lam is None else (None,),
-            "cut": CUTS if self.given_rho is None else (None,),
+            "cut": self.axes.cuts if self.given_rho is None else (None,),
             "kernel": self.kernels,
         }
         for _ in range(2):
             before = best
-            for axis, places in axes.items():
-                best = self._walk(best, axis, places)
+            for axis, tried in places.items():
+                best = self._walk(best, axis, tried)
             if best == before:
                 break
         return best
 
     def starts(self, error: type[RowSum]) -> list[Setting]:
         """Return where the climb may start: nearly linear, and where the pulls on wrong rows stand out most."""
-        forces = error.joint_forces
-        middle = forces[-2] if not error.by_entry else forces[len(forces) // 2]
-        first = Setting(self.kernels[0], START[1], error, middle)
-        out = [first, self._apart(error)] if not error.by_entry else [first]
+        middle = len(self.kernels) // 2, len(self.axes.cuts) // 2
+        force = error.joint_forces[len(error.joint_forces) // 2 if error.by_entry else -2]
+        first = Setting(self.kernels[middle[0]], self.axes.cuts[middle[1]], error, force)
+        out = [first] if self.trial.near is None else [first, self._apart(error)]
         return [
             replace(
                 each,
@@ -251,7 +290,7 @@ class Search:
         best, setting = -np.inf, None
         for kernel in self.kernels:
             trace, s, U = self._spectrum(kernel)
-            for cut in CUTS:
+            for cut in self.axes.cuts:
                 f = pulls(s, U, rho_from_cutoff(cut * trace))
                 low, high = np.quantile(f[~self.trial.wrong], 0.95), np.quantile(f[self.trial.wrong], 0.25)
                 apart = np.log(max(high, 1e-12) / max(low, 1e-12))
