@@ -11,7 +11,6 @@ from kernmend._validation import check_gram
 from kernmend.linalg.coordinates import Span
 from kernmend.linalg.distances import median_observed_squared_distance
 from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
-from kernmend.model import tuning
 from kernmend.model.errors import RowSum, Sizes
 from kernmend.model.kernels import Kernel
 from kernmend.model.objective import Objective
@@ -32,9 +31,10 @@ class Problem:
     model: type[RowSum]
 
     @classmethod
-    def of(cls, X: Array, kernel: Kernel, model: type[RowSum]) -> "Problem":
-        """Measure the data; missing entries start at the mean of their neighbours."""
-        filled = completion.fill_missing(X) if np.isnan(X).any() else X
+    def of(cls, X: Array, kernel: Kernel, model: type[RowSum], filled: Array | None = None) -> "Problem":
+        """Measure the data; missing entries start at the mean of their neighbours, or as in `filled`."""
+        if filled is None:
+            filled = completion.fill_missing(X) if np.isnan(X).any() else X
         scale = float(np.sqrt(median_observed_squared_distance(X.astype(np.float64)))) or 1.0
         return cls(X, filled, Sizes(kernel, scale, 1.0), model).of_kernel(kernel, model)
 
@@ -52,17 +52,6 @@ class Problem:
     def unit_of_lam(self) -> float:
         """The weight of the error model that holds a row as firmly as weight 1 of `KernelError` does."""
         return self.model.unit_of_lam(self.sizes.steepness(self.filled), self.X.shape[1])
-
-    def rho_and_lam(self, rho: float | None, lam: float | None) -> tuple[float, float]:
-        """Return both, by the rules of `tuning` where not given: one eigendecomposition serves both."""
-        if rho is not None and lam is not None:
-            return rho, lam
-        s, U = eigenpairs(self.sizes.kernel.gram(self.filled.astype(np.float64, copy=False)))
-        rho = tuning.auto_rho(s) if rho is None else rho
-        if lam is None:
-            unit = self.model.unit_of_lam(self.sizes.steepness(self.filled), self.X.shape[1])
-            lam = tuning.auto_lam(tuning.pulls(s, U, rho)) * unit
-        return rho, lam
 
     def span(self) -> Span | None:
         """Return the span of the rows, where nothing depends on single features and its coordinates are fewer."""
@@ -117,11 +106,18 @@ def solve_nuclear(
 
 
 def solve_schatten(
-    problem: Problem, *, lam: float, init: Any, bounds: tuple[Array, Array] | None, **budget: Any
+    problem: Problem,
+    *,
+    lam: float,
+    init: Any = "data",
+    bounds: tuple[Array, Array] | None = None,
+    round_iter: int = completion.ROUND_ITER,
+    **budget: Any,
 ) -> SolverResult:
     """Minimise the Schatten penalty plus lam E along a path of falling eps."""
     objective = Objective(problem.sizes.kernel, SchattenPenalty(completion.ENTRIES_P), problem.error(), lam)
-    last, stages = completion.schatten_stages(objective, completion.ENTRIES_EPS, unit=problem.sizes.length**2)
+    unit = problem.sizes.length**2
+    last, stages = completion.schatten_stages(objective, completion.ENTRIES_EPS, unit=unit, round_iter=round_iter)
     return solve_reduced(
         last, _start(init, problem.filled), stages=stages, bounds=bounds, scale=problem.sizes.scale, **budget
     )
