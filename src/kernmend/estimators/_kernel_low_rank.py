@@ -22,7 +22,7 @@ from kernmend.solvers import SolverResult
 
 
 class NothingMendedWarning(UserWarning):
-    """`KernelLowRank` left the data as it is, because nothing was found wrong or no setting mends more than it harms."""
+    """`KernelLowRank` left the data as it is: nothing was found wrong, or no setting mends more than it harms."""
 
 
 class KernelLowRank(Recovery):
@@ -255,9 +255,9 @@ class KernelLowRank(Recovery):
         problem = plan.problem
         with self._progress("mending", max_iter) as progress:
             common |= {"init": init, "max_iter": max_iter, "callback": progress}
-            if plan.nothing:
+            if plan.lam is None:
                 result = plan.unchanged()
-            elif plan.schatten:
+            elif plan.rho is None:
                 result = solve_schatten(problem, lam=plan.lam, **common)
             else:
                 problem = problem.in_working_dtype(plan.rho)

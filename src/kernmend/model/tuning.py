@@ -32,7 +32,8 @@ def centred_trace(K: Array) -> float:
     >>> centred_trace(np.ones((3, 3)))
     0.0
     """
-    return float(np.trace(K, dtype=np.float64)) - float(K.sum(dtype=np.float64)) / K.shape[0]
+    total = float(K.sum(dtype=np.float64))
+    return float(np.trace(K, dtype=np.float64)) - total / float(K.shape[0])
 
 
 def auto_components(s: Array, share: float) -> int:

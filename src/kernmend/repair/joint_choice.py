@@ -20,20 +20,22 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector
+from kernmend.linalg.coordinates import Span
 from kernmend.linalg.distances import squared_distances
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import RowError, RowSum
 from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.model.tuning import centred_trace, pulls
-from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
+from kernmend.repair.calibrate import DOUBT, MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
 from kernmend.repair.completion import schatten_lam
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
 from kernmend.repair.mender import Mender, Settings
 
+
 @dataclass(frozen=True)
 class Axes:
-    """What is tried: widths of Gaussian kernels, offsets of polynomial ones, cut-offs; and how long.
+    """What is tried: widths of Gaussian kernels, offsets of polynomial ones, cut-offs; iterations of a trial; passes.
 
     A width is gamma times the median squared distance. An offset is coef0 over the mean squared length of a row. A
     cut-off is an eigenvalue as a share of the trace of the centred Gram matrix: so counted it hardly depends on gamma.
@@ -43,21 +45,24 @@ class Axes:
     offsets: tuple[float, ...]
     cuts: tuple[float, ...]
     iterations: int
+    passes: int
 
 
-MANY = Axes((0.003, 0.03, 0.1), (100.0, 10.0, 3.0), (1e-3, 3e-4, 1e-4), 15)
+MANY = Axes((0.003, 0.03, 0.3), (300.0, 30.0, 3.0), (1e-3, 3e-4, 1e-4), iterations=15, passes=1)
 """For data with many features: there the surface is nearly flat within the distance of two rows."""
-FEW = Axes((0.03, 0.1, 0.3, 1.0, 3.0), (100.0, 10.0, 1.0, 0.1), (1e-2, 1e-3, 1e-4, 1e-5, 1e-6), 40)
+FEW = Axes((0.03, 0.1, 0.3, 1.0, 3.0), (100.0, 10.0, 1.0, 0.1), (1e-2, 1e-3, 1e-4, 1e-5, 1e-6), iterations=40, passes=2)
 """For data with few features, whose surfaces bend within the distance of two rows."""
 FROM_DATA = 40
 """Iterations of a trial with errors of entries: it starts at the data, and has farther to go."""
 SITES = 0.1
 """Share of the entries that get an error where no row is known to be good, and of those that are watched besides."""
 PREDICTED = 0.8
-"""Cost of the Schatten path above which nothing is done. Independent normal columns have 0.83 to 0.93, a cubic surface of
-100 rows with half of its entries wrong 0.52 to 0.71."""
+"""Cost of the Schatten path above which nothing is done. Independent normal columns have 0.83 to 0.93, a cubic surface
+of 100 rows with half of its entries wrong 0.52 to 0.71."""
 PATH_ITERATIONS = 20
 """Iterations of each round of the Schatten path in a trial."""
+GOOD_PULL, WRONG_PULL = 0.95, 0.25
+"""Quantiles of the pulls on good and on wrong rows that should lie apart: some of the wrong ones are hard to tell."""
 MAX_ROWS = 300
 """Rows of a trial, at most."""
 WORTH = 0.95
@@ -179,6 +184,7 @@ def choose(
     problem, start = Problem.of(X, best.kernel, best.error), X.copy()
     if not best.error.by_entry:
         start[flags] = mend_first(Mender(X[~flags]), X[flags], search.trial.first)
+        start = onto_span(start, X)
     rho, lam = search.rho(best), search.lam(best, problem)
     return Choice(best.kernel, best.error, rho, lam, cost, reason, flags, start, search.tried)
 
@@ -222,8 +228,8 @@ class Trial:
         cls, good: Array, wrong: Array, truth: Array, mender: Mender, first: Settings, near: Array | None
     ) -> "Trial":
         """Return the trial of some good rows and some wrong ones, which are mended once."""
-        parts = (np.vstack([good, part]) for part in (wrong, truth, mend_first(mender, wrong, first)))
-        return cls(*parts, np.arange(len(good) + len(wrong)) >= len(good), near, first)
+        rows, truth, start = (np.vstack([good, part]) for part in (wrong, truth, mend_first(mender, wrong, first)))
+        return cls(rows, truth, onto_span(start, rows), np.arange(len(rows)) >= len(good), near, first)
 
     def left(self, A: Array) -> float:
         """Return the squared error of a recovery: what is left on the wrong rows, and how far the others moved."""
@@ -242,6 +248,12 @@ def first_settings(injection: Injection) -> Settings:
     """Return how the flagged rows are mended before anything is known: far enough to see what is wrong with them."""
     width = 0.1 if injection.held.shape[1] >= MANY_FEATURES else 1.0
     return injection.first_settings(RBF(width * auto_gamma(injection.mender.L)), entries=True)
+
+
+def onto_span(start: Array, rows: Array) -> Array:
+    """Return a start within what the rows span, where every minimum of the model is, if that saves time."""
+    span = Span.of(rows)
+    return start if span is None else start @ span.basis.T @ span.basis
 
 
 def mend_first(mender: Mender, wrong: Array, settings: Settings) -> Array:
@@ -263,14 +275,14 @@ class Search:
 
     def rho(self, setting: Setting) -> float:
         """Return rho itself. That of a trial serves all rows: the eigenvalue of a row by itself grows with no n."""
-        if setting.cut is None or self.given_rho is not None:
-            return float(self.given_rho)  # type: ignore[arg-type]
+        if self.given_rho is not None or setting.cut is None:
+            return self.given_rho or 1.0
         trace = self._spectrum(setting.kernel)[0]
         return rho_from_cutoff(setting.cut * trace) if trace > 0 else 1.0
 
     def lam(self, setting: Setting, problem: Problem) -> float:
         """Return lam itself: the force in the unit of the error model on the rows of a problem."""
-        return problem.unit_of_lam * setting.force if setting.force is not None else float(self.given_lam)  # type: ignore[arg-type]
+        return self.given_lam if self.given_lam is not None else problem.unit_of_lam * (setting.force or 1.0)
 
     def cost(self, setting: Setting) -> float:
         """Return what a short fit leaves, as a share of what doing nothing leaves; infinite where it fails."""
@@ -309,7 +321,7 @@ class Search:
             "cut": self.axes.cuts if self.given_rho is None else (None,),
             "kernel": self.kernels,
         }
-        for _ in range(2):
+        for _ in range(self.axes.passes):
             before = best
             for axis, tried in places.items():
                 best = self._walk(best, axis, tried)
@@ -319,9 +331,8 @@ class Search:
 
     def starts(self, error: type[RowSum]) -> list[Setting]:
         """Return where the climb may start: nearly linear, and where the pulls on wrong rows stand out most."""
-        middle = len(self.kernels) // 2, len(self.axes.cuts) // 2
         force = error.joint_forces[len(error.joint_forces) // 2 if error.by_entry else -2]
-        first = Setting(self.kernels[middle[0]], self.axes.cuts[middle[1]], error, force)
+        first = Setting(self.kernels[0], self.axes.cuts[len(self.axes.cuts) // 2], error, force)
         out = [first] if self.trial.near is None else [first, self._apart(error)]
         return [
             replace(
@@ -334,18 +345,17 @@ class Search:
 
     def _apart(self, error: type[RowSum]) -> Setting:
         """Return the kernel and cut-off that tell wrong rows by their pulls best, and a force between the two."""
-        best, setting = -np.inf, None
+        found: list[tuple[float, float, Kernel, float]] = []
         for kernel in self.kernels:
             trace, s, U = self._spectrum(kernel)
-            for cut in self.axes.cuts:
-                f = pulls(s, U, rho_from_cutoff(cut * trace))
-                low, high = np.quantile(f[~self.trial.wrong], 0.95), np.quantile(f[self.trial.wrong], 0.25)
-                apart = np.log(max(high, 1e-12) / max(low, 1e-12))
-                if apart > best:
-                    force = np.sqrt(low * min(high, 1.0))
-                    nearest = min(error.joint_forces, key=lambda each: abs(np.log(each / max(force, 1e-12))))
-                    best, setting = apart, Setting(kernel, cut, error, nearest)
-        return setting
+            for cut in self.axes.cuts if trace > 0 else ():
+                f = np.maximum(pulls(s, U, rho_from_cutoff(cut * trace)), np.finfo(np.float64).tiny)
+                low = float(np.quantile(f[~self.trial.wrong], GOOD_PULL))
+                high = float(np.quantile(f[self.trial.wrong], WRONG_PULL))
+                found.append((high / low, math.sqrt(low * min(high, 1.0)), kernel, cut))
+        _, force, kernel, cut = max(found, key=lambda each: each[0], default=(1.0, 0.5, self.kernels[0], 1e-4))
+        nearest = min(error.joint_forces, key=lambda each: abs(math.log(each / force)))
+        return Setting(kernel, cut, error, nearest)
 
     def _walk(self, best: Setting, axis: str, places: tuple[Any, ...]) -> Setting:
         """Move along one axis, in either direction, for as long as it helps."""
@@ -355,7 +365,8 @@ class Search:
             while 0 <= place < len(places):
                 changed: dict[str, Any] = {axis: places[place]}
                 candidate = replace(best, **changed)
-                if self.cost(candidate) >= self.cost(best):
+                doubt = DOUBT if axis == "kernel" and direction > 0 else 1.0  # narrow kernels take more iterations
+                if doubt * self.cost(candidate) >= self.cost(best):
                     break
                 best, moved, place = candidate, True, place + direction
             if moved:

@@ -71,7 +71,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Planner:
-    """The parameters of `KernelLowRank`, where they are explained; `nuclear_only` if its solver knows no other penalty."""
+    """The parameters of `KernelLowRank`, explained there; `nuclear_only` if its solver has just that penalty."""
 
     kernel: str | Kernel
     gamma: float | str
