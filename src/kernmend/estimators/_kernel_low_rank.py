@@ -1,6 +1,7 @@
 """The paper's own model."""
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from kernmend.model.errors import KernelError
 from kernmend.model.kernels import Kernel
 from kernmend.model.penalties import cutoff_from_rho
 from kernmend.repair import completion
-from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
+from kernmend.repair.joint import solve_nuclear, solve_schatten
 from kernmend.repair.joint_plan import Plan, Planner, changed_entries
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units, resolve_bounds
@@ -190,13 +191,14 @@ class KernelLowRank(Recovery):
         self._check_gram(gram)
         self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        resolve_bounds(self.bounds, X)  # refused before the work
+        bounds = resolve_bounds(self.bounds, X)  # refused before the work
         self._units = Units.of(self.scale, X, bounded=self.bounds is not None)
         self._recover(self._units.enter(X), gram, start_gram)
         self.recovered_ = self._units.leave(self.recovered_, X)
         if self.lam_ is None:
-            observed = ~np.isnan(X)
-            self.recovered_[observed] = X[observed]  # bit for bit, whatever the units did
+            self.recovered_ = np.where(np.isnan(X), self.recovered_, X)  # bit for bit, whatever the units did
+            if bounds is not None:
+                self.recovered_ = np.clip(self.recovered_, *bounds).astype(X.dtype, copy=False)
         self._tell(X)
         if self.lam_ is None:
             warnings.warn(f"nothing was mended: {self.reason_}", NothingMendedWarning, stacklevel=2)
@@ -244,42 +246,49 @@ class KernelLowRank(Recovery):
     def _recover(self, X: Array, gram: Any, start_gram: Any) -> None:
         """Choose what was not given, minimise, in the units of the fit, and store what follows."""
         bounds = resolve_bounds(self._units.bounds(self.bounds), X)
-        common: dict[str, Any] = {"bounds": bounds, "tol": self.tol}
+        given = self.kernel, self.gamma, self.degree, self.coef0, self.lam, self.rho, self.error, self.penalty
         with self._counting("choosing", 12) as callback:
-            plan = Planner(
-                self.kernel, self.gamma, self.degree, self.coef0, self.lam, self.rho, self.error, self.penalty,
-                nuclear_only=self.solver != "reduced", seed=self._seed(), callback=callback,
-            ).plan(X)  # fmt: skip
-        init = self.init if not isinstance(self.init, str) or self.init != "auto" else plan.start
-        max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if plan.schatten else 1)
-        problem = plan.problem
-        with self._progress("mending", max_iter) as progress:
-            common |= {"init": init, "max_iter": max_iter, "callback": progress}
-            if plan.lam is None:
-                result = plan.unchanged()
-            elif plan.rho is None:
-                result = solve_schatten(problem, lam=plan.lam, **common)
-            else:
-                problem = problem.in_working_dtype(plan.rho)
-                options = {"solver": self.solver, "seed": self._seed(), "gram": gram, "start_gram": start_gram}
-                result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, **options, **common)
-        plan = plan.after(result.A)
-        self._store(plan, problem, plan.unchanged() if plan.nothing else result, bounds)
+            planner = Planner(*given, self.solver != "reduced", self._seed(), callback)
+            plan = planner.plan(X)
+        path = plan.schatten and self.penalty == "auto"
+        plan, result = self._carry_out(plan, bounds, gram, start_gram)
+        if path and plan.nothing:  # rows may be wrong where the path finds no entry that is
+            plan, result = self._carry_out(replace(planner, nuclear_only=True).plan(X), bounds, gram, start_gram)
+        self._store(plan, result, bounds)
 
-    def _store(self, plan: Plan, problem: Problem, result: SolverResult, bounds: tuple[Array, Array] | None) -> None:
+    def _carry_out(
+        self, plan: Plan, bounds: tuple[Array, Array] | None, gram: Any, start_gram: Any
+    ) -> tuple[Plan, SolverResult]:
+        """Minimise as planned; return the plan, changed to doing nothing where that is better, and what was found."""
+        init = plan.start if isinstance(self.init, str) and self.init == "auto" else self.init
+        max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if plan.schatten else 1)
+        with self._progress("mending", max_iter) as progress:
+            common: dict[str, Any] = {"init": init, "bounds": bounds, "tol": self.tol, "max_iter": max_iter}
+            if plan.lam is None:
+                return plan, plan.unchanged()
+            if plan.rho is None:
+                result = solve_schatten(plan.problem, lam=plan.lam, callback=progress, **common)
+            else:
+                problem = plan.problem.in_working_dtype(plan.rho)
+                common |= {"solver": self.solver, "seed": self._seed(), "gram": gram, "start_gram": start_gram}
+                result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common)
+        plan = plan.after(result.A, bounds)
+        return plan, plan.unchanged() if plan.nothing else result
+
+    def _store(self, plan: Plan, result: SolverResult, bounds: tuple[Array, Array] | None) -> None:
         """Store what was chosen and what came of it."""
-        X, model = problem.X, problem.model
+        problem = plan.problem
         self.kernel_, self.lam_, self.rho_ = problem.sizes.kernel, plan.lam, plan.rho
         self.gamma_, self.coef0_ = (getattr(self.kernel_, name, None) for name in ("gamma", "coef0"))
-        self.error_, self.reason_, self.choice_cost_ = model.name, plan.reason, plan.cost
-        self._keep(result, X.dtype)
+        self.error_, self.reason_, self.choice_cost_ = problem.model.name, plan.reason, plan.cost
+        self._keep(result, problem.X.dtype)
         self.outlier_scores_ = problem.error(KernelError).residuals(result.A) / problem.sizes.length
         self.outliers_, self.threshold_ = self.outlier_scores_ > MOVED, MOVED
-        if model.by_entry:
-            self.entry_outliers_ = changed_entries(X, self.recovered_)
+        if problem.model.by_entry:
+            self.entry_outliers_ = changed_entries(problem.X, self.recovered_)
         fixed = (None, None) if self.rho_ is None else (self.lam_, cutoff_from_rho(self.rho_))
         self._mender = Mender(result.A.astype(np.float64, copy=False), bounds, *fixed)
-        self._settings = Settings(self.kernel_, 1e-5, model, 0.5)
+        self._settings = Settings(self.kernel_, 1e-5, problem.model, 0.5)
 
     def _enter(self, X: Array) -> Array:
         return np.ascontiguousarray(self._units.enter(X), dtype=np.float64)

@@ -50,22 +50,24 @@ class Plan:
         """Return the plan to change nothing, with the reason."""
         return replace(self, rho=None, lam=None, reason=reason, schatten=False)
 
-    def after(self, A: Array) -> "Plan":
+    def after(self, A: Array, bounds: tuple[Array, Array] | None) -> "Plan":
         """Return the plan as it is, or to change nothing where what was chosen moves good rows or no entry at all."""
         if self.nothing or np.isnan(self.cost):
             return self
         if self.schatten and not changed_entries(self.problem.X, A).any():
             return self.without("no entry was found wrong")
         if self.flags is not None:
-            moved = np.nansum(np.square(A - self.problem.X, dtype=np.float64), axis=1)
+            X = self.problem.X if bounds is None else np.clip(self.problem.X, *bounds)
+            moved = np.nansum(np.square(A - X, dtype=np.float64), axis=1)
             if moved[~self.flags].sum() > moved[self.flags].sum():
                 return self.without("the rows that look right would have moved more than those that look wrong")
         return self
 
     def unchanged(self) -> SolverResult:
-        """Return the rows as they are, missing entries filled in, as the result of no iteration."""
+        """Return the rows as they are, missing entries filled in, as the result of one iteration that moved nothing."""
         history = History(0.0)
-        history.add(Parts(0.0, 0.0, 0.0, 0), 0.0)
+        for _ in range(2):
+            history.add(Parts(0.0, 0.0, 0.0, 0), 0.0)
         return SolverResult(self.problem.filled.copy(), history.records, self.stop_reason)
 
 
@@ -124,6 +126,8 @@ class Planner:
         plan = Plan(Problem.of(X, kernel, model), None, lam, schatten=True)
         if lam is not None:
             return plan
+        if not model.by_entry:
+            return replace(plan, lam=completion.schatten_lam(X, model))
         if self.penalty == "auto" and X.shape[1] > COLUMNS_PER_ROW * X.shape[0]:
             return plan.without("there are too many columns for so few rows to tell single wrong entries")
         cost = path_cost(filled.astype(np.float64, copy=False), kernel, model, None, self.seed)
