@@ -20,6 +20,7 @@ from benchmarks import (
     evaluation,
     growth,
     imports,
+    joint,
     methods,
     methods_picture,
     real,
@@ -43,12 +44,13 @@ BENCHMARKS = {
     "cost": cost.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
+    "joint": joint.run,
     "walks": walks.run,
     "cluster": cluster.run,
     "growth": growth.run,
     "real": real.run,
 }
-LONG = ("entries", "detectors")  # half an hour: only when named
+LONG = ("entries", "detectors", "joint")  # half an hour: only when named
 WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
 
 

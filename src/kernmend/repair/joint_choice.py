@@ -365,8 +365,7 @@ class Search:
             while 0 <= place < len(places):
                 changed: dict[str, Any] = {axis: places[place]}
                 candidate = replace(best, **changed)
-                doubt = DOUBT if axis == "kernel" and direction > 0 else 1.0  # narrow kernels take more iterations
-                if doubt * self.cost(candidate) >= self.cost(best):
+                if DOUBT * self.cost(candidate) >= self.cost(best):  # less than that, rounding makes in a short fit
                     break
                 best, moved, place = candidate, True, place + direction
             if moved:

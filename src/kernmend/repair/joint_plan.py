@@ -51,15 +51,19 @@ class Plan:
         return replace(self, rho=None, lam=None, reason=reason, schatten=False)
 
     def after(self, A: Array, bounds: tuple[Array, Array] | None) -> "Plan":
-        """Return the plan as it is, or to change nothing where what was chosen moves good rows or no entry at all."""
+        """Return the plan as it is, or to change nothing where what was chosen moves good rows or no entry at all.
+
+        Bounds that good rows are outside of move them anyway.
+        """
         if self.nothing or np.isnan(self.cost):
             return self
         if self.schatten and not changed_entries(self.problem.X, A).any():
             return self.without("no entry was found wrong")
         if self.flags is not None:
-            X = self.problem.X if bounds is None else np.clip(self.problem.X, *bounds)
+            X, good = self.problem.X, ~self.flags
             moved = np.nansum(np.square(A - X, dtype=np.float64), axis=1)
-            if moved[~self.flags].sum() > moved[self.flags].sum():
+            inside = bounds is None or not np.any((X[good] < bounds[0]) | (X[good] > bounds[1]))
+            if inside and moved[good].sum() > moved[self.flags].sum():
                 return self.without("the rows that look right would have moved more than those that look wrong")
         return self
 
