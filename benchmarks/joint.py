@@ -1,7 +1,7 @@
 """The paper's model by itself, `KernelLowRank()`, on data that no rule of it was chosen on.
 
-Total error is the squared error of all rows over that of the untouched data. Outlier Pursuit has the lam of a grid that is
-best on the truth, and so has the last column: the model's own kernel, rho and lam, chosen on the truth, at the first seed.
+Total error is the squared error of all rows over that of the untouched data. Outlier Pursuit has the lam of a grid that
+is best on the truth, and so has the last column: kernel, rho and lam of the model itself, at the first seed.
 """
 
 import time
@@ -47,19 +47,19 @@ def run() -> None:
 
 def images() -> None:
     print(f"Images, medians over seeds {min(SEEDS)}-{max(SEEDS)}: dB on corrupted / clean rows (total error).\n")
-    print("| data | given | untouched | KernelLowRank | reason | CPU, in OPs | in fits with all given | OP, best lam | clean "
-          "data changed | best of a grid on the truth |")  # fmt: skip
+    print("| data | given | untouched | KernelLowRank | reason | CPU, in OPs | in fits with all given | OP, best lam | "
+          "clean data changed | best of a grid on the truth |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|---|")
     for each in image_sets():
         rows = [_one(each, seed) for seed in SEEDS]
-        table = np.median(np.array([row[:8] for row in rows]), axis=0)
-        reasons = "; ".join(dict.fromkeys(row[8] for row in rows))
-        changed = max(int(row[9]) for row in rows)
-        bad, good, total, untouched, pursuit, op, fit, _ = table
+        table = np.median(np.array([row[:7] for row in rows]), axis=0)
+        reasons = "; ".join(dict.fromkeys(row[7] for row in rows))
+        changed = max(int(row[8]) for row in rows)
+        bad, good, total, untouched, pursuit, op, fit = table
         words = ", ".join(f"{key}={value!r}" for key, value in each.given.items())
         print(
-            f"| {each.name} | {words} | {untouched:.1f} | {bad:.2f} / {good:.1f} ({total:.3f}) | {reasons} | {op:.1f} | "
-            f"{fit:.1f} | ({pursuit:.3f}) | {changed} rows | {_best(each)} |",
+            f"| {each.name} | {words} | {untouched:.1f} | {bad:.2f} / {good:.1f} ({total:.3f}) | {reasons} | "
+            f"{op:.1f} | {fit:.1f} | ({pursuit:.3f}) | {changed} rows | {_best(each)} |",
             flush=True,
         )
 
@@ -107,7 +107,7 @@ def _one(each: Set, seed: int) -> list[Any]:
         good = min(snr(truth[~bad], A[~bad]), 99.0)
     figures = [snr(truth[bad], A[bad]), good, _total(truth, X, A), snr(truth[bad], X[bad]), pursuit]
     reason = "chosen" if est.lam_ is not None else est.reason_
-    return [*figures, seconds / pursuit_seconds, seconds / whole, 0.0, reason, np.any(clean != truth, axis=1).sum()]
+    return [*figures, seconds / pursuit_seconds, seconds / whole, reason, np.any(clean != truth, axis=1).sum()]
 
 
 def _best(each: Set) -> str:
@@ -148,7 +148,7 @@ def surfaces() -> None:
     print("|---|---|---|---|---|---|")
     for name in ("circle", "sphere", "swiss roll"):
         table = np.array([_surface(name, seed) for seed in SEEDS])
-        before, after, moved, changed = np.median(table, axis=0)
+        before, after, moved, _ = np.median(table, axis=0)
         print(
             f"| {name} | {before:.3f} | {after:.4f} | {100 * after / before:.1f} % | {100 * moved:.2f} % | "
             f"{int(table[:, 3].max())} rows |",
