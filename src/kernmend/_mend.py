@@ -1,7 +1,7 @@
 """`kernmend.mend`: arrays, DataFrames and files mended in one call."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
-from kernmend.io import Dataset, read
+from kernmend.io import Dataset, read, without_empty
 from kernmend.io.frames import Table, as_table, changed, settle
 
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
@@ -80,6 +80,8 @@ def mend(
     columns: Sequence[str] | None = None,
     image_shape: tuple[int, ...] | None = None,
     missing: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    layout: Mapping[str, Any] | None = None,
     good: Any = None,
     **params: Any,
 ) -> Mended:
@@ -100,6 +102,10 @@ def mend(
         If the rows are flattened images: the report shows them as pictures.
     missing : sequence of str, optional
         Texts of a file that mean a missing value, besides empty cells and the usual ones.
+    keep : sequence of str, optional
+        Columns of a DataFrame or a file that stay as they are.
+    layout : dict, optional
+        Of a text table what is not to be found out: "header" (bool), "delimiter", "decimal", "thousands", "encoding".
     good : array-like, DataFrame or path, optional
         More rows of the same columns, known to be good: `X` is held against them. For "kernel" and "search"; what comes
         back is about `X` alone.
@@ -124,16 +130,16 @@ def mend(
     >>> bool(abs(np.linalg.norm(mended.data, axis=1) - 1).max() < 0.05)
     True
     """
-    options: dict[str, Any] = {"columns": columns, "image_shape": image_shape, "missing": missing}
+    options = {"columns": columns, "image_shape": image_shape, "missing": missing, "keep": keep, **(layout or {})}
     source = _as_source(X, **options)
     estimator = make_estimator(method, params, source.bounds)
     return fit(estimator, source, None if good is None else good_rows(good, source, method, **options))
 
 
-def _as_source(X: Any, *, columns: Any, image_shape: Any, missing: Sequence[str]) -> Table | Dataset:
+def _as_source(X: Any, *, columns: Any, image_shape: Any, keep: Sequence[str], **of_text: Any) -> Table | Dataset:
     if isinstance(X, (str, os.PathLike)):
-        return read(Path(X), columns=columns, image_shape=image_shape, missing=missing)
-    return as_table(X, columns, image_shape)
+        return without_empty(read(Path(X), columns=columns, image_shape=image_shape, keep=keep, **of_text))
+    return as_table(X, columns, image_shape, keep)
 
 
 def good_rows(good: Any, source: Table | Dataset, method: str, **options: Any) -> Array:
@@ -149,7 +155,7 @@ def good_rows(good: Any, source: Table | Dataset, method: str, **options: Any) -
         unknown = [column for column in source.columns if column not in rows.columns + rows.passed]
         if unknown:
             raise ValueError(f"{name} has no column {unknown[0]!r}, which the data have")
-        rows = _as_source(good, **options | {"columns": source.columns})  # the others are not looked at
+        rows = _as_source(good, **options | {"columns": source.columns, "keep": ()})  # the others are not looked at
         places = [(rows.columns or ()).index(column) for column in source.columns]
         X = rows.X[:, np.array(places)]
     else:

@@ -76,7 +76,12 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, kind, old):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def opened(self, mode="r", *arguments, **options):
+        return full() if "w" in mode or "+" in mode else real(self, mode, *arguments, **options)
+
+    real = Path.open
     monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "open", opened)
     monkeypatch.setattr(shutil, "copyfile", full)
     monkeypatch.setattr(shutil, "copytree", full)
     monkeypatch.setattr(zipfile.ZipFile, "writestr", full)

@@ -39,9 +39,8 @@ def run_mend_by_blocks(
         cli_work.check_free([target, report, save_model], options["force"])
         if method != "kernel":
             raise cli_work.Refused(f"a cluster mends by the method kernel, not by {method}")
-        chosen = {name: options[name] for name in ("columns", "image_shape", "missing")}
         with cli_work.reading():
-            blocks, data = _blocks.open_blocks(source, **chosen)
+            blocks, data = _blocks.open_blocks(source, **cli_work.of_reading(options))
         estimator = cli_work.make_estimator(method, data, options)
         with _cluster(**where) as client, _troubles(), _blocks.working_folder(target) as folder:
             with cli_work.failing(estimator):

@@ -19,7 +19,7 @@ from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend.cli import words as cli_words
 from kernmend.cli.mend import plain
-from kernmend.io import Dataset, FileError, read, replacing
+from kernmend.io import Dataset, FileError, read, replacing, without_empty
 from kernmend.io import model_file as saving
 from kernmend.io.frames import changed, settle
 
@@ -134,7 +134,7 @@ def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
 
 def _read(source: Path, options: dict[str, Any]) -> Dataset:
     with reading():
-        data = read(source, **_of_reading(options))
+        data = without_empty(read(source, **of_reading(options)))
     try:
         sugar.check_source(data)
     except ValueError as error:
@@ -142,13 +142,15 @@ def _read(source: Path, options: dict[str, Any]) -> Dataset:
     return data
 
 
-def _of_reading(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in ("columns", "image_shape", "missing")}
+def of_reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `read`."""
+    names = ("columns", "image_shape", "missing", "header", "delimiter", "decimal", "thousands", "encoding")
+    return {name: options[name] for name in names} | {"keep": options["keep"] or ()}
 
 
 def _read_good(good: Path, data: Dataset, method: str, options: dict[str, Any]) -> Array:
     try:
-        return sugar.good_rows(good, data, method, **_of_reading(options))
+        return sugar.good_rows(good, data, method, **of_reading(options))
     except ValueError as error:  # a FileError too
         raise Refused(str(error)) from error
 
@@ -198,7 +200,7 @@ def _read_for_model(source: Path, options: dict[str, Any], estimator: Any) -> tu
     """Return the data, and the places of the model's columns in it: found by name where both have names."""
     data, names = _read(source, options), getattr(estimator, "feature_names_in_", None)
     if names is not None and data.columns is not None and options["columns"] is None and set(names) != {*data.columns}:
-        data = _read(source, options | {"columns": tuple(names)})  # the others are passed through
+        data = _read(source, options | {"columns": tuple(names), "keep": None})  # the others are passed through
     if data.X.shape[1] != estimator.n_features_in_:
         has = (
             f"{data.X.shape[1]} columns of numbers"

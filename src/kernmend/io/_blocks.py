@@ -25,7 +25,7 @@ from kernmend.io._containers import Worker, Zarr
 from kernmend.io._dataset import Dataset, Mask, Request, to_write
 from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, stamp
 from kernmend.io._numpy import no_member
-from kernmend.io._reading import recognise, request
+from kernmend.io._reading import check_layout, recognise, request
 from kernmend.io._worker import zarr_array
 
 # Size of a block in bytes, as float64; a chunk or a row group that is larger is a block by itself.
@@ -193,6 +193,7 @@ def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
         if ask.path.is_dir() and any(name.endswith(_parquet.Parquet.endings) for name in files_below(ask.path)):
             return _open_parquet(ask)
         format = recognise(ask.path)
+        check_layout(ask, format)
         if isinstance(format, _parquet.Parquet):
             return _open_parquet(ask)
         if isinstance(format, Zarr):

@@ -76,7 +76,8 @@ def columns_of(table: Any, ask: Request) -> tuple[tuple[str, ...], list[int], li
     index = _index(table)
     fits = [_number_type(field.type) for field in table.schema]
     if ask.columns is None:
-        features = [j for j, kind in enumerate(fits) if kind is not None and names[j] not in index]
+        kept = set(ask.kept(names, len(names)))
+        features = [j for j, kind in enumerate(fits) if kind is not None and names[j] not in index and j not in kept]
     else:
         features = choose(ask, names, len(names)).tolist()
     for j in features:

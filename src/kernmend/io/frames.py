@@ -5,7 +5,7 @@ an integer above 2^53 survives.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.io._identifiers import measured
+from kernmend.io._number_format import rounded
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,17 @@ class Table:
     passed: tuple[str, ...] = ()
 
 
-def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[int, ...] | None = None) -> Table:
-    """Return a pandas or polars DataFrame, or an array, as a table; `columns` names those of a DataFrame to mend."""
-    table = _as_table(X, columns)
+def as_table(
+    X: Any,
+    columns: Sequence[str] | None = None,
+    image_shape: tuple[int, ...] | None = None,
+    keep: Sequence[str] = (),
+) -> Table:
+    """Return a pandas or polars DataFrame, or an array, as a table.
+
+    `columns` names those of a DataFrame to mend, `keep` those to leave as they are.
+    """
+    table = _as_table(X, columns, keep)
     if image_shape is None:
         return table
     if np.shape(table.X)[1:] != (math.prod(image_shape),):
@@ -40,16 +50,38 @@ def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[in
     return replace(table, image_shape=tuple(image_shape))
 
 
-def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
+def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Table:
     """Return a DataFrame or an array as a table, without the shape of images."""
     module = type(X).__module__.partition(".")[0]
     if module == "pandas" and hasattr(X, "iloc") and X.ndim == 2:
-        return _of_pandas(X, columns)
+        return _measured(_of_pandas, X, columns, keep)
     if module == "polars" and hasattr(X, "get_columns"):
-        return _of_polars(X, columns)
-    if columns is not None:
+        return _measured(_of_polars, X, columns, keep)
+    if columns is not None or keep:
         raise ValueError("columns are chosen by name: X must be a DataFrame or a file")
+    if isinstance(X, (Mapping, set, frozenset, bytes)) or np.ndim(X) == 0:
+        raise ValueError(f"X must be rows of numbers, a DataFrame or the path of a file, got a {type(X).__name__}")
     return _of_array(np.asarray(X) if isinstance(X, (list, tuple)) or hasattr(X, "__array__") else X)
+
+
+def _measured(
+    make: Callable[[Any, Sequence[str] | None], Table], X: Any, columns: Sequence[str] | None, keep: Sequence[str]
+) -> Table:
+    """Return a DataFrame as a table without columns to keep, empty ones and, if none were asked for, identifiers."""
+    for name in keep:
+        if name not in map(str, X.columns):
+            raise ValueError(f"there is no column {name!r} to keep")
+    table = make(X, columns)
+    names = table.columns or ()
+    if columns is not None or table.integer is None or len(set(names)) < len(names):
+        return table
+    present = ~np.isnan(table.X).all(axis=0)
+    stay = present & ~np.isin(np.array(names, dtype=object), list(keep))
+    if stay.any():
+        stay[stay] = measured([name for name, own in zip(names, stay, strict=True) if own], table.X[:, stay], table.integer[stay])[0]
+    if stay.all():
+        return table
+    return make(X, [name for name, own in zip(names, stay, strict=True) if own])
 
 
 def settle(A: Array, table: Any) -> Array:
@@ -59,7 +91,8 @@ def settle(A: Array, table: Any) -> Array:
         out = np.where(table.integer, np.round(A), A).astype(A.dtype, copy=False)
     if table.bounds is not None:
         out = np.clip(out, *table.bounds)
-    return np.where(A == table.X, A, out)
+    out = np.where(A == table.X, A, out)
+    return rounded(out, getattr(table, "formats", None), changed(out, table.X))
 
 
 def changed(A: Array, X: Array) -> NDArray[np.bool_]:
