@@ -87,6 +87,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, kind, old):
     monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
     monkeypatch.setattr(shutil, "copyfileobj", full)
     monkeypatch.setattr("pyarrow.parquet.write_table", full)
+    monkeypatch.setattr("pyarrow.ipc.new_file", full)
     with pytest.raises(FileError, match=rf"out.{kind}: cannot be written: No space left on device"):
         data.write(target, data.X + 1, force=True)
     assert contents(tmp_path) == before

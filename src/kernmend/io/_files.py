@@ -37,8 +37,8 @@ def missing_package(package: str, what: str) -> FileError:
 
 
 @contextmanager
-def damaged(path: Path | str, what: str) -> Iterator[None]:
-    """Turn whatever a decoder raises on bad bytes into a FileError; its warnings are not for the user."""
+def damaged(path: Path | str, what: str, kind: type[FileError] = FileError) -> Iterator[None]:
+    """Turn whatever a decoder raises on bad bytes into a `kind` of FileError; its warnings are not for the user."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -49,7 +49,7 @@ def damaged(path: Path | str, what: str) -> Iterator[None]:
         raise FileError(f"{path}: too large for the memory of this machine: take fewer rows") from error
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise FileError(f"{path}: not a sound {what} ({reason}): it is cut short or damaged, make it again") from error
+        raise kind(f"{path}: not a sound {what} ({reason}): it is cut short or damaged, make it again") from error
 
 
 @contextmanager

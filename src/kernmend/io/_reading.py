@@ -8,20 +8,26 @@ from typing import Any
 from kernmend.io._containers import Hdf5, Matlab73, Zarr
 from kernmend.io._csv import Csv
 from kernmend.io._dataset import Dataset, Format, Layout, Request
+from kernmend.io._feather import Feather
 from kernmend.io._files import FileError, opening
 from kernmend.io._images import ImageFolder, ImageZip
+from kernmend.io._json_lines import JsonLines
 from kernmend.io._matlab import Matlab
+from kernmend.io._netcdf import NetCdf
 from kernmend.io._number_format import GROUPERS
 from kernmend.io._numpy import Npy, Npz
+from kernmend.io._packed import Gzipped, ZippedTable
 from kernmend.io._parquet import Parquet
+from kernmend.io._stack import TiffStack
+from kernmend.io._xlsx import Xlsx
 
 FORMATS: tuple[Format, ...] = (
-    *(Npy(), Npz(), ImageZip(), Parquet(), Matlab(), Matlab73(), Hdf5(), Zarr(), ImageFolder()),
+    *(Npy(), Npz(), Xlsx(), ZippedTable(), ImageZip(), Parquet(), Feather(), Matlab(), Matlab73(), Hdf5(), NetCdf(), Zarr()),
+    *(TiffStack(), ImageFolder(), Gzipped(), JsonLines()),
     Csv(),  # The last, since it takes every text.
 )
 
 FOREIGN = {
-    b"\x1f\x8b": "compressed with gzip: unpack it first",
     b"\xfd7zXZ": "compressed with xz: unpack it first",
     b"BZh": "compressed with bzip2: unpack it first",
     b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it first",
@@ -34,7 +40,8 @@ FOREIGN = {
     b"GIF8": "one image: give a folder or zip of equally sized ones",
     b"\x80\x04\x95": "a pickle, which is not read for safety: save it as npy or csv",
     b"\x80\x05\x95": "a pickle, which is not read for safety: save it as npy or csv",
-    b"ARROW1": "an Arrow file: save it as parquet",
+    b"FEA1": "an old Feather file: save it as parquet",
+    b"CDF\x05": "a NetCDF file of 64-bit data: save it as NetCDF 4",
 }
 """Files of other kinds that are often given, by their first bytes, with what to do."""
 
