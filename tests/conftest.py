@@ -44,6 +44,13 @@ def kernmend(monkeypatch, capfd):
 
 
 @pytest.fixture
+def terminal(monkeypatch):
+    """The command line believes that it writes to a terminal of 80 columns."""
+    monkeypatch.setattr("kernmend.cli.words.on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
 def table(tmp_path):
     """A file with a circle and two wrong points."""
     path = tmp_path / "circle.csv"

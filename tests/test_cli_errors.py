@@ -74,8 +74,9 @@ def test_outputs_that_are_there_are_refused_before_any_work(kernmend, table, tmp
     same = tmp_path / "same"
     assert "written twice" in kernmend("mend", table, "-o", same, "--save-model", same, code=2).stderr
     assert there.read_text() == "mine"
-    kernmend("mend", table, "-o", tmp_path, "--force")  # a folder, as with cp
-    assert names(tmp_path) == ["circle.csv", "there"]
+    (tmp_path / "folder").mkdir()
+    kernmend("mend", table, "-o", tmp_path / "folder")  # a folder, as with cp
+    assert names(tmp_path / "folder") == ["circle.csv"]
 
 
 def test_a_folder_that_is_not_there(kernmend, table, tmp_path):

@@ -1,5 +1,6 @@
 """`kernmend.mend`: arrays, DataFrames and files mended in one call."""
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,7 +59,11 @@ class Mended:
         facts = {name: getattr(source, name) for name in ("columns", "row_labels", "image_shape")}
         if title is None and isinstance(source, Dataset):
             title = source.source.name
-        return Path(self.estimator.report(path, title=title, force=force, **facts))
+        told = self.estimator
+        if isinstance(source, Dataset):  # what the file has: rounded as it writes its numbers
+            found = Applied(self._settled, self.flags, self.scores, self.suspects)
+            told = telling_of(told, source.X, found, entries=True)
+        return Path(told.report(path, title=title, force=force, **facts))
 
     def write(self, path: Any, *, force: bool = False) -> Path:
         """Write the mended data in the format and layout of the file that it came from; return the path."""
@@ -224,6 +229,32 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> M
 def _suspects(estimator: Any) -> NDArray[np.bool_]:
     """Return which rows are unusual and not flagged; none where the method does not say."""
     out: NDArray[np.bool_] = getattr(estimator, "suspects_", np.zeros(len(estimator.outliers_), dtype=bool))
+    return out
+
+
+class Applied(NamedTuple):
+    """Rows that were mended by a model, which of them do not fit it, and their scores."""
+
+    recovered: Array
+    flags: NDArray[np.bool_]
+    scores: Array
+    suspects: NDArray[np.bool_] | None = None
+
+
+def telling_of(estimator: Any, X: Array, found: Applied, *, entries: bool = False) -> Any:
+    """Return a copy of a fitted estimator whose report tells of the rows `X`; `entries`: what it found of them stays."""
+    out = copy.copy(estimator)
+    if not entries:
+        for name in ("entry_scores_", "entry_outliers_"):
+            vars(out).pop(name, None)
+        if hasattr(out, "suspects_"):
+            out.suspects_ = np.zeros(len(X), dtype=bool)
+    out.recovered_, out.outliers_, out.outlier_scores_ = found.recovered, found.flags, found.scores
+    if found.suspects is not None and hasattr(out, "suspects_"):
+        out.suspects_ = found.suspects
+    reference = out._n_reference
+    out._remember(X)
+    out._n_reference = reference
     return out
 
 

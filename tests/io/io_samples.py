@@ -55,7 +55,9 @@ def save(folder, kind):
             file.createDimension("column", 3)
             file.createVariable("X", "f8", ("row", "column"))[:] = X
     elif kind == "tif":
-        tifffile.imwrite(path, np.arange(12, dtype=np.uint8).reshape(3, 2, 2), photometric="minisblack")
+        with tifffile.TiffWriter(path) as file:
+            for page in np.arange(12, dtype=np.uint8).reshape(3, 2, 2):
+                file.write(page, contiguous=False, photometric="minisblack")
     elif kind == "npy":
         np.save(path, X)
     elif kind == "npz":

@@ -36,7 +36,7 @@ def run_mend_by_blocks(
     """Learn from landmarks, let the workers mend and write the blocks, then give the output its name."""
     with cli_work.session(options) as started:
         target = cli_work.find_targets([source], output)[0]
-        cli_work.check_free([target, report, save_model], options["force"])
+        cli_work.check_free([target, report, save_model], options["force"], inputs=[cli_work.input_file(source)])
         if method != "kernel":
             raise cli_work.Refused(f"a cluster mends by the method kernel, not by {method}")
         with cli_work.reading():

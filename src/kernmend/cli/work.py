@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 import time
 import warnings
@@ -23,6 +24,7 @@ from kernmend.io import Dataset, FileError, read, replacing, without_empty
 from kernmend.io import model_file as saving
 from kernmend.io.frames import changed, settle
 
+PACKED = (".gz", ".zip")  # endings behind that of what is packed
 NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
 
 
@@ -48,7 +50,7 @@ def run_mend(
     """Read, mend, write; after Ctrl-C what there is, if an output was named."""
     with session(options) as started:
         target = find_targets([source], output)[0]
-        check_free([target, report, save_model], options["force"])
+        check_free([target, report, save_model], options["force"], inputs=[input_file(source), good])
         data = _read(source, options)
         estimator = make_estimator(method, data, options)
         reference = None if good is None else _read_good(good, data, method, options)
@@ -59,7 +61,7 @@ def run_mend(
             raise KeyboardInterrupt
         facts = cli_words.facts("mend", data, mended.flags, mended.scores, estimator) | {"method": method}
         facts |= cli_words.changes(mended.changed, data.X) | {"interrupted": interrupted}
-        facts["suspects"] = cli_words.ranked(mended.scores, mended.suspects)
+        facts["suspects"] = cli_words.numbered(data, cli_words.ranked(mended.scores, mended.suspects))
         if reference is not None:
             facts |= {"good": str(good), "good_rows": len(reference)}
         with writing():
@@ -78,7 +80,7 @@ def run_mend(
 def run_inspect(source: Path, *, rows: int | None, scores: Path | None, method: str, **options: Any) -> None:
     """Read and score; write the scores if asked."""
     with session(options) as started:
-        check_free([scores], options["force"])
+        check_free([scores], options["force"], inputs=[input_file(source)])
         data = _read(source, options)
         estimator = make_estimator(method, data, options)
         with failing(estimator):
@@ -87,7 +89,7 @@ def run_inspect(source: Path, *, rows: int | None, scores: Path | None, method: 
             raise KeyboardInterrupt
         facts = cli_words.facts("inspect", data, found.flags, found.scores) | {"method": method}
         facts["threshold"] = found.threshold if np.isfinite(found.threshold) else None
-        facts["suspects"] = cli_words.ranked(found.scores, found.suspects)
+        facts["suspects"] = cli_words.numbered(data, cli_words.ranked(found.scores, found.suspects))
         if scores is not None:
             with writing():
                 _write_scores(scores, data, found)
@@ -97,15 +99,24 @@ def run_inspect(source: Path, *, rows: int | None, scores: Path | None, method: 
         tell(options, facts, lambda: cli_words.of_inspect(facts, data, found, rows, asked=asked))
 
 
-def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, follow: bool, **options: Any) -> None:
+def run_apply(
+    model: Path,
+    sources: Sequence[Path],
+    *,
+    output: Path | None,
+    report: Path | None,
+    follow: bool,
+    **options: Any,
+) -> None:
     """Mend one file after the other with a model from disk; those that are done stay when a later one fails."""
     with session(options) as started:
         estimator = _load(model)
         if follow and not hasattr(estimator, "partial_fit"):
             raise Refused(f"{model} is of a method that cannot follow drift: kernel can")
-        targets = find_targets(sources, output)
-        check_free(targets, options["force"], made=output)
-        for source, target in zip(sources, targets, strict=True):
+        targets, pages = find_targets(sources, output), find_reports(sources, report)
+        inputs = [model, *map(input_file, sources)]
+        check_free([*targets, *pages], options["force"], [output, report], inputs)
+        for source, target, page in zip(sources, targets, pages, strict=True):
             data, order = _read_for_model(source, options, estimator)
             with failing(estimator):
                 X = data.X[:, order]
@@ -116,9 +127,23 @@ def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, foll
             with writing():
                 target.parent.mkdir(exist_ok=True)
                 facts["output"] = str(data.write(target, A, force=options["force"]))
+                if page is not None:
+                    page.parent.mkdir(exist_ok=True)
+                    found = sugar.Applied(A[:, order], flags, scores)
+                    facts["report"] = str(_report_applied(page, estimator, data, X, found, options["force"]))
             now = time.perf_counter()
             facts["seconds"], started = round(now - started, 3), now
             tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
+
+
+def _report_applied(
+    page: Path, estimator: Any, data: Dataset, X: Array, found: sugar.Applied, force: bool
+) -> Path:
+    """Write the report on new rows that a model has mended."""
+    told = sugar.telling_of(estimator, X, found)
+    names = getattr(estimator, "feature_names_in_", data.columns)
+    facts = {"columns": names, "row_labels": data.row_labels, "image_shape": data.image_shape}
+    return Path(told.report(page, title=data.source.name, force=force, **facts))
 
 
 def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
@@ -140,6 +165,11 @@ def _read(source: Path, options: dict[str, Any]) -> Dataset:
     except ValueError as error:
         raise Refused(f"{source}: {error}") from error
     return data
+
+
+def input_file(source: Path) -> Path:
+    """Return the file of an input, of which `file::name` names an array."""
+    return source if "::" not in source.name or source.exists() else Path(str(source).rpartition("::")[0])
 
 
 def of_reading(options: dict[str, Any]) -> dict[str, Any]:
@@ -241,9 +271,14 @@ def was_interrupted(estimator: Any) -> bool:
 
 def mended_name(source: Path) -> Path:
     """Return where the mended data go by default: beside the input, of which `file::name` names an array."""
-    if "::" in source.name and not source.exists():
-        source = Path(str(source).rpartition("::")[0])
-    return source.with_name(f"{source.stem}.mended{source.suffix}")
+    source = input_file(source)
+    if source.name in ("", ".."):  # . and .. and /
+        source = source.resolve()
+    if not source.name:
+        raise Refused(f"{source} has no name to make another from: say -o")
+    packed = source.suffix.lower() in PACKED and Path(source.stem).suffix  # data.csv.gz
+    suffix = f"{packed}{source.suffix}" if packed else source.suffix
+    return source.with_name(f"{source.name.removesuffix(suffix)}.mended{suffix}")
 
 
 def find_targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
@@ -259,17 +294,41 @@ def find_targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
     return [output / source.name for source in sources]
 
 
-def check_free(targets: Sequence[Path | None], force: bool, made: Path | None = None) -> None:
-    """Refuse, before any work, to write over what is there, two things to one place, or to a folder that is not there.
+def find_reports(sources: Sequence[Path], report: Path | None) -> list[Path | None]:
+    """Return where the report on each input goes."""
+    if report is None:
+        return [None] * len(sources)
+    if len(sources) == 1 and not report.is_dir():
+        return [report]
+    if report.exists() and not report.is_dir():
+        raise Refused(f"{report} is a file: with several inputs --report names a folder")
+    if not report.parent.is_dir():
+        raise Refused(f"there is no folder {report.parent} to make {report.name} in")
+    return [report / f"{source.name}.html" for source in sources]
 
-    `made` is the folder that will be made.
+
+def check_free(
+    targets: Sequence[Path | None], force: bool, made: Sequence[Path | None] = (), inputs: Sequence[Path | None] = ()
+) -> None:
+    """Refuse, before any work, what cannot or must not be written.
+
+    That is: over what is there, over an input or into one, two things to one place, to a folder that is not there or
+    may not be written to. `made` are folders that will be made.
     """
     paths = [path for path in targets if path is not None]
+    read_from = {path.resolve(): path for path in inputs if path is not None}
     for path in paths:
-        if not path.parent.is_dir() and path.parent != made:
+        folder = path.parent if path.parent not in made or path.parent.is_dir() else path.parent.parent
+        if not folder.is_dir():
             raise Refused(f"there is no folder {path.parent} to write {path.name} to")
+        for place in (path.resolve(), *path.resolve().parents):
+            if place in read_from and (place == path.resolve() or read_from[place].is_dir()):
+                words = "is the input" if place == path.resolve() else f"lies in the input {read_from[place]}"
+                raise Refused(f"{path} {words}: choose another name")
         if path.exists() and not force:
             raise Refused(f"{path} is there already: say --force to overwrite it")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise Refused(f"{path} cannot be written: the folder {folder} is read-only")
     places = [path.resolve() for path in paths]
     for path, place in zip(paths, places, strict=True):
         if places.count(place) > 1:
@@ -294,7 +353,8 @@ def _write_scores(path: Path, data: Dataset, found: sugar.Scored) -> None:
         out.writerow(["row", *(["label"] if labels else []), "score", "flagged", "suspect"])
         for row, value in enumerate(found.scores.tolist()):
             label = [labels[row]] if labels else []
-            out.writerow([row, *label, repr(value), int(found.flags[row]), int(found.suspects[row])])
+            number = row if data.rows is None else int(data.rows[row])
+            out.writerow([number, *label, repr(value), int(found.flags[row]), int(found.suspects[row])])
 
 
 # --- around it --------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from kernmend.io import _arrays, _parquet
 from kernmend.io._arrays import Entry, array_dataset, check_image_shape, pick
 from kernmend.io._containers import Worker, Zarr
 from kernmend.io._dataset import Dataset, Mask, Request, to_write
-from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, stamp
+from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, runs, stamp
 from kernmend.io._numpy import no_member
 from kernmend.io._reading import check_layout, recognise, request
 from kernmend.io._worker import zarr_array
@@ -286,7 +286,7 @@ def working_folder(target: Path) -> Iterator[Path]:
     prefix, suffix = f".{target.name}.{socket.gethostname()}.", ".part"
     for left in target.parent.glob(f"{prefix}*{suffix}"):
         number = left.name[len(prefix) : -len(suffix)]
-        if number.isdecimal() and (int(number) == os.getpid() or not _runs(int(number))):
+        if number.isdecimal() and (int(number) == os.getpid() or not runs(int(number))):
             shutil.rmtree(left, ignore_errors=True)
     folder = target.with_name(f"{prefix}{os.getpid()}{suffix}")
     folder.mkdir()
@@ -294,17 +294,6 @@ def working_folder(target: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _runs(number: int) -> bool:
-    """Return whether a process of that number exists."""
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def place(folder: Path, target: Path, data: Dataset, *, force: bool) -> Path:

@@ -20,6 +20,8 @@ MAGICS = {b"II*\0": ("<", False), b"MM\0*": (">", False), b"II+\0": ("<", True),
 BITS, COMPRESSION, MEANING, OFFSETS, SAMPLES, STRIP_ROWS, COUNTS = 258, 259, 262, 273, 277, 278, 279
 PLANES, PREDICTOR, FORMAT = 284, 317, 339
 OLD_PIXELS = frozenset([OFFSETS, STRIP_ROWS, COUNTS, PLANES, PREDICTOR, 322, 323, 324, 325, 347, 512, 513, 514, 529, 530, 532])
+# Number of bytes of a value of a tag, by its type, where that is not one.
+SIZES = {3: 2, 4: 4, 5: 8, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 # Number of each kind of samples: whole ones without and with a sign, floats.
 KINDS = {"u": 1, "i": 2, "f": 3}
 # Largest number of pages.
@@ -93,9 +95,19 @@ def directories(raw: bytes) -> list[Directory]:
         if end + struct.calcsize(layout.place) > len(raw):
             raise ValueError("a page is cut short")
         entries = [raw[k : k + layout.entry] for k in range(start, end, layout.entry)]
+        for entry in entries:
+            _check_whole(raw, layout, entry)
         found.append(Directory([(_number(layout.order + "H", one, 0), one) for one in entries], end))
         link = end
     return found
+
+
+def _check_whole(raw: bytes, layout: Layout, entry: bytes) -> None:
+    """Raise ValueError if what an entry refers to is not all there."""
+    _, kind, count = struct.unpack_from(layout.order + ("HHQ" if layout.big else "HHI"), entry)
+    size, room = SIZES.get(kind, 1) * count, 8 if layout.big else 4
+    if size > room and _number(layout.place, entry, len(entry) - room) + size > len(raw):
+        raise ValueError("it is cut short")
 
 
 def _number(form: str, raw: bytes, at: int) -> int:
