@@ -110,6 +110,7 @@ def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, sav
         said = note([(columns.name(int(chosen[k])), reason) for k, reason in found])
         chosen, X = chosen[keep], X if keep.all() else np.ascontiguousarray(X[:, keep])
         formats = columns.formats(chosen.tolist())
+    formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
 
     def save_matrix(temporary: Any, A: Array, changed: Mask) -> None:
         save(temporary, chosen, formats, A, changed)

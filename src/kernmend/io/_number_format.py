@@ -7,7 +7,7 @@ has a few dozen shapes, so that its format is found from all cells at the cost o
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -32,6 +32,10 @@ AFTER = rf"[ \u00a0\u202f]?(?:[%\u2030\u00b0{SYMBOLS}]|(?:\u00b0|[^\W\d_])[^\W_]
 WORDS = 0.1
 # Largest number of shapes of a column of numbers: up to 20 digits before and 20 after the point, with two signs, are 800.
 MOST_SHAPES = 5000
+# Number of decimals from which on they may be those of rounding in the last bits, ...
+FULL_DECIMALS = 10
+# ... which is at most this share of a value: a few times the 2e-16 of one operation.
+NOISE = 1e-15
 _TO_SHAPE = str.maketrans("123456789", "000000000")
 
 
@@ -139,6 +143,17 @@ class NumberFormat:
             exact = np.abs(values) < 2.0**52 / size  # larger ones have no more decimals
             out: Array = np.where(exact, np.rint(values * size) / size, values).astype(values.dtype, copy=False)
         return out
+
+    def without_noise(self, values: Array) -> "NumberFormat":
+        """Return the format with the decimals that values have but for their last bits: Excel stores 65.1 as 65.099999999999994."""
+        if self.exponent or self.most is None or self.most < FULL_DECIMALS:
+            return self
+        known = values[np.isfinite(values)]
+        for most in range(FULL_DECIMALS):
+            rounded = replace(self, most=most).rounded(known)
+            if (np.abs(rounded - known) <= NOISE * np.abs(known)).all():
+                return replace(self, least=min(self.least, most), most=most)
+        return self
 
     def write(self, value: np.floating) -> str:
         """Return a value as the column writes its numbers; nothing for a missing one.
