@@ -12,6 +12,7 @@ from kernmend.model.kernels import KERNELS, Kernel, Polynomial
 from kernmend.model.penalties import PENALTIES
 from kernmend.solvers import SOLVERS
 
+LARGEST = 1e150  # value whose square is within the range of floats, with room for sums
 Names: TypeAlias = "np.ndarray[Any, Any] | tuple[str, ...] | None"
 
 
@@ -23,6 +24,18 @@ def is_lazy(X: Any) -> bool:
 def check_infinite(X: Array, names: Names) -> None:
     """Raise ValueError that names the first infinite entry and counts the rest; NaN is allowed, it means missing."""
     _refuse("inf", np.isinf(X), names, "Put NaN where a value is missing, a number elsewhere")
+
+
+def check_near(X: Array, names: Names) -> None:
+    """Raise ValueError that names the first value whose square no float can hold, and counts the rest."""
+    advice = f"Divide X by a number, or put NaN where it is wrong: squares of more than {LARGEST:.0e} are infinite"
+    if is_far(X):
+        _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
+
+
+def is_far(X: Array) -> bool:
+    """Return whether a value is so large that its square is infinite, which is what such a value counts as."""
+    return X.dtype != np.float32 and bool((np.abs(X) > LARGEST).any())
 
 
 def check_no_missing(X: Array, names: Names) -> None:

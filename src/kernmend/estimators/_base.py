@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernmend._typing import Array
-from kernmend._validation import check_infinite, check_no_missing
+from kernmend._validation import check_infinite, check_near, check_no_missing, is_far
 from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._progress import counting_bar, progress_bar
@@ -36,6 +36,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     """
 
     _allow_nan = True
+    _allow_far = False  # values whose squares are infinite
     _saved: ClassVar[tuple[str, ...]] = (
         "n_features_in_",
         "feature_names_in_",
@@ -157,11 +158,18 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         X = validate_data(self, X, ensure_all_finite=False, reset=reset, **options)
         names = getattr(self, "feature_names_in_", None)
         check_infinite(X, names)
+        if not self._allow_far:
+            check_near(X, names)
         if not self._allow_nan:
             check_no_missing(X, names)
         elif np.isnan(X).any():
             check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
         return np.asarray(X)
+
+    @staticmethod
+    def _far_values(X: Array) -> AbstractContextManager[Any]:
+        """Return a context in which values whose squares are infinite are no cause for warnings: so far out they are."""
+        return np.errstate(over="ignore", invalid="ignore") if is_far(X) else nullcontext()
 
     def _progress(self, description: str, total: int) -> AbstractContextManager[Callback | None]:
         """Return a context that gives a callback for the solver: a progress bar if `verbose`, else None."""

@@ -127,6 +127,7 @@ class KernelRecovery(Recovery):
     True
     """
 
+    _allow_far = True
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
         *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
@@ -201,7 +202,8 @@ class KernelRecovery(Recovery):
             return self
         X = self._checked(X)
         good, wrong = check_known(good, wrong, X.shape[0])
-        self._learn_from(X, good, wrong)
+        with self._far_values(X):
+            self._learn_from(X, good, wrong)
         self._tell(X)
         return self
 
@@ -238,7 +240,8 @@ class KernelRecovery(Recovery):
             lazy.forget(self)
             X = self._validate(X, reset=False)
             options: dict[str, Any] = {"most": most, "share": self._share, "recalibrate": recalibrate, "rng": rng}
-            batch = batches.follow(learner, self._rows, X, **options)
+            with self._far_values(X):
+                batch = batches.follow(learner, self._rows, X, **options)
             if batch.learned is not None:
                 self._store(batch.learned)
             self._rows, self.recovered_ = batch.rows, batch.recovered
@@ -246,7 +249,8 @@ class KernelRecovery(Recovery):
             self._remember(X)
         else:
             X = self._checked(X)
-            self._learn_from(X, None, None)
+            with self._far_values(X):
+                self._learn_from(X, None, None)
             self._rows = batches.settle(learner, self._rows, batches.draw(self._rows.mender.L, most, rng))
             self._tell(X)
         self.n_samples_seen_ = seen + len(X)
@@ -262,8 +266,9 @@ class KernelRecovery(Recovery):
             return lazy.by_rows(self, "transform", X)
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
-        for rows in large.blocks(X.shape[0]):
-            out[rows] = self._rows.mend(X[rows])[0]
+        with self._far_values(X):
+            for rows in large.blocks(X.shape[0]):
+                out[rows] = self._rows.mend(X[rows])[0]
         return out
 
     def score_samples(self, X: Any) -> Any:
@@ -272,7 +277,8 @@ class KernelRecovery(Recovery):
         if is_lazy(X):
             return lazy.by_rows(self, "score_samples", X)
         X = self._validate(X, reset=False)
-        return -np.concatenate([self._rows.judge(X[rows]).scores for rows in large.blocks(X.shape[0])])
+        with self._far_values(X):
+            return -np.concatenate([self._rows.judge(X[rows]).scores for rows in large.blocks(X.shape[0])])
 
     def decision_function(self, X: Any) -> Any:
         """Return how far below the threshold the outlier score of each row is: negative for outliers."""
@@ -337,8 +343,9 @@ class KernelRecovery(Recovery):
         check_recovery(self)
         X, learner = self._checked(X), self._learner()
         landmarks = large.draw_landmarks(X.shape[0], self.landmarks, learner.seed)
-        rows, found = learner.find_only(X if landmarks is None else X[landmarks])
-        if landmarks is None:
-            return found.scores, found.rows, rows.detector.threshold, found.suspects
-        scores, flags, suspects = large.judge_others(rows, X, landmarks, found)
+        with self._far_values(X):
+            rows, found = learner.find_only(X if landmarks is None else X[landmarks])
+            if landmarks is None:
+                return found.scores, found.rows, rows.detector.threshold, found.suspects
+            scores, flags, suspects = large.judge_others(rows, X, landmarks, found)
         return scores, flags, rows.detector.threshold, suspects

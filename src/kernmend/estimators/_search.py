@@ -71,6 +71,7 @@ class RecoverySearch(Recovery):
     True
     """
 
+    _allow_far = True
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
         *(
@@ -127,7 +128,8 @@ class RecoverySearch(Recovery):
         self.best_params_: dict[str, Any] = {}
         self.best_score_ = 0.0
         known = check_known(good, wrong, len(given))
-        best._learn_from(best._checked(X), *known, choose=self._choose)
+        with self._far_values(given):
+            best._learn_from(best._checked(X), *known, choose=self._choose)
         self.best_estimator_ = best
         for name, value in vars(best).items():
             if name.endswith("_"):
