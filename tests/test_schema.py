@@ -135,7 +135,11 @@ def spoilt(array):
 @pytest.mark.parametrize(
     ("where", "change", "match"),
     [
-        (["outlier_scores_"], lambda a: a[:-1], r"outlier_scores_ is \(29,\), which does not belong to the other arrays"),
+        (
+            ["outlier_scores_"],
+            lambda a: a[:-1],
+            r"outlier_scores_ is \(29,\), which does not belong to the other arrays",
+        ),
         (["recovered_"], lambda a: a[:, :-1], "recovered_ is .* does not belong"),
         (["_rows", "mender", "L"], lambda a: a[:, 1:], "mender.L is .* does not belong"),
         (["_rows", "detector", "centre"], lambda a: a[1:], "detector.centre is .* does not belong"),

@@ -242,7 +242,10 @@ class Applied(NamedTuple):
 
 
 def telling_of(estimator: Any, X: Array, found: Applied, *, entries: bool = False) -> Any:
-    """Return a copy of a fitted estimator whose report tells of the rows `X`; `entries`: what it found of them stays."""
+    """Return a copy of a fitted estimator whose report tells of the rows `X`.
+
+    `entries` says that these are the rows of the fit, so that what it found of their entries stays.
+    """
     out = copy.copy(estimator)
     if not entries:
         for name in ("entry_scores_", "entry_outliers_"):

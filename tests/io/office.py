@@ -53,7 +53,9 @@ def points_without_header():
 
 def excel_with_empty_rows_and_columns():
     rows = [[german(a, 2), german(b, 1), "", ""] for a, b in zip(LENGTH, MASS, strict=True)]
-    return lines(["Länge", "Masse", "", ""], *rows[:20], [""] * 4, *rows[20:], [""] * 4, [""] * 4, delimiter=";", end="\r\n").encode("cp1252")
+    return lines(
+        ["Länge", "Masse", "", ""], *rows[:20], [""] * 4, *rows[20:], [""] * 4, [""] * 4, delimiter=";", end="\r\n"
+    ).encode("cp1252")
 
 
 def american_amounts():
@@ -67,7 +69,9 @@ def euros():
 
 
 def logger_with_units_and_errors():
-    rows = [[f"{i // 60:02d}:{i % 60:02d}", a, b, c] for i, (a, b, c) in enumerate(zip(LENGTH, MASS, SHARE, strict=True))]
+    rows = [
+        [f"{i // 60:02d}:{i % 60:02d}", a, b, c] for i, (a, b, c) in enumerate(zip(LENGTH, MASS, SHARE, strict=True))
+    ]
     rows[5][1], rows[9][2], rows[11][3] = "ERR", "n/a", "#DIV/0!"
     return lines(["time", "length", "mass", "share"], ["", "mm", "kg", "%"], *rows)
 
@@ -85,7 +89,10 @@ def identifiers():
 
 
 def json_lines():
-    rows = [{"name": f"n{i}", "length": a, "mass": b, "tags": ["x"]} for i, (a, b) in enumerate(zip(LENGTH, MASS, strict=True))]
+    rows = [
+        {"name": f"n{i}", "length": a, "mass": b, "tags": ["x"]}
+        for i, (a, b) in enumerate(zip(LENGTH, MASS, strict=True))
+    ]
     del rows[4]["mass"]
     rows[6]["length"] = None
     return "".join(json.dumps(row) + "\n" for row in rows)

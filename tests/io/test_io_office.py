@@ -6,8 +6,8 @@ import re
 import zipfile
 
 import numpy as np
-import openpyxl
 import office
+import openpyxl
 import pytest
 from numpy.testing import assert_array_equal
 from office import LENGTH, MASS, SHARE, SPECTRA, WAVES, N, made
@@ -40,7 +40,7 @@ def test_untouched_files_keep_every_byte(tmp_path, name):
         assert again.read_bytes() == path.read_bytes()
 
 
-# --- headers of numbers ----------------------------------------------------------------------------------------------
+# --- headers of numbers -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["spectra_with_samples", "spectra_without_names", "wavenumbers_downwards"])
@@ -103,7 +103,7 @@ def test_random_rows_are_hardly_ever_taken_for_a_header(tmp_path):
     assert found[8] == 0
 
 
-# --- numbers with something around them ---------------------------------------------------------------------------------
+# --- numbers with something around them -------------------------------------------------------------------------------
 
 
 def test_amounts_percent_and_units_come_back(tmp_path):
@@ -161,7 +161,7 @@ def test_limits_of_detection_are_not_missing(tmp_path):
         "--missing '<40'",
     )
     assert np.isnan(read(path, missing=["<40"]).X[3, 1])
-    with pytest.raises(FileError, match="column 'mass' is not made of numbers, row 3 has '<40'.*--missing '<40'"):
+    with pytest.raises(FileError, match=r"column 'mass' is not made of numbers, row 3 has '<40'.*--missing '<40'"):
         read(path, columns=["mass"])
 
 
@@ -228,7 +228,7 @@ def test_values_are_written_as_their_column_writes_them(tmp_path, cells, value, 
     assert new == written or value == 1e300
 
 
-# --- what the user says ---------------------------------------------------------------------------------------------------
+# --- what the user says -----------------------------------------------------------------------------------------------
 
 
 def test_what_is_told_is_not_guessed(tmp_path):
@@ -292,7 +292,7 @@ def test_columns_to_keep(tmp_path):
     assert read(tmp_path / "a.parquet", keep=["a"]).columns == ("b",)
 
 
-# --- identifiers ----------------------------------------------------------------------------------------------------------
+# --- identifiers ------------------------------------------------------------------------------------------------------
 
 
 def test_identifiers_are_not_measured(tmp_path):
@@ -300,8 +300,8 @@ def test_identifiers_are_not_measured(tmp_path):
     data = read(path)
     assert (data.columns, data.passed) == (("length", "mass"), ("year", "zip", "customer_id"))
     assert data.notes == (
-        "Not measured, kept as it is: year (counts its rows), zip (begins with zeros, as codes do), customer_id (codes); "
-        "--columns decides which are mended.",
+        "Not measured, kept as it is: year (counts its rows), zip (begins with zeros, as codes do), customer_id "
+        "(codes); --columns decides which are mended.",
     )
     assert read(path, columns=["year", "length"]).columns == ("year", "length")
     assert read(path, keep=["mass"]).columns == ("length",)
@@ -330,7 +330,7 @@ def test_identifiers_of_typed_tables(tmp_path, format):
     assert kernmend.mend(frame, columns=["year", "mass"], contamination=0.0).estimator.n_features_in_ == 2
 
 
-# --- other formats --------------------------------------------------------------------------------------------------------
+# --- other formats ----------------------------------------------------------------------------------------------------
 
 
 def test_json_lines(tmp_path):
@@ -341,7 +341,7 @@ def test_json_lines(tmp_path):
     new = [json.loads(line) for line in found.values()]
     assert [(row["length"], row["mass"]) for row in new] == [(LENGTH[4], 61.2), (7.0, MASS[6]), (1.23, MASS[8])]
     assert all(row["tags"] == ["x"] for row in new)
-    assert list(found.values())[0].endswith('"tags": ["x"], "mass": 61.2}')
+    assert next(iter(found.values())).endswith('"tags": ["x"], "mass": 61.2}')
 
 
 @pytest.mark.parametrize("name", ["packed_by_gzip", "packed_by_zip"])

@@ -13,8 +13,8 @@ from kernmend._methods import METHODS
 FILE = click.Path(dir_okay=False, path_type=Path)
 ANY = click.Path(path_type=Path)
 INPUT_HELP = (
-    "INPUT is a csv or tsv table (.gz and .zip too), xlsx, JSON lines, parquet, Feather, npy, npz, mat, HDF5, NetCDF or "
-    "zarr, a TIFF of several pages, or a folder or zip of images of one size. "
+    "INPUT is a csv or tsv table (.gz and .zip too), xlsx, JSON lines, parquet, Feather, npy, npz, mat, HDF5, NetCDF "
+    "or zarr, a TIFF of several pages, or a folder or zip of images of one size. "
     "Rows are samples. Columns that are not numbers are passed through; empty cells are missing values."
 )
 CODES = "Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted, 143 terminated."

@@ -125,7 +125,13 @@ def _worst(data: Dataset, found: Any, groups: list[list[int]]) -> Table:
             label = [] if data.row_labels is None else [Text(plain(data.row_labels[row]))]
             values = [] if pictures else [Text(_values(data, row))]
             score = float(found.scores[row])
-            table.add_row(str(numbered(data, [row])[0]), *label, one_in(score) if found.by_chance else f"{score:.2f}", word, *values)
+            table.add_row(
+                str(numbered(data, [row])[0]),
+                *label,
+                one_in(score) if found.by_chance else f"{score:.2f}",
+                word,
+                *values,
+            )
         table.add_section()
     return table
 

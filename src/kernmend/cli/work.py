@@ -136,9 +136,7 @@ def run_apply(
             tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
 
 
-def _report_applied(
-    page: Path, estimator: Any, data: Dataset, X: Array, found: sugar.Applied, force: bool
-) -> Path:
+def _report_applied(page: Path, estimator: Any, data: Dataset, X: Array, found: sugar.Applied, force: bool) -> Path:
     """Write the report on new rows that a model has mended."""
     told = sugar.telling_of(estimator, X, found)
     names = getattr(estimator, "feature_names_in_", data.columns)

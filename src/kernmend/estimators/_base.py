@@ -168,7 +168,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
     @staticmethod
     def _far_values(X: Array) -> AbstractContextManager[Any]:
-        """Return a context in which values whose squares are infinite are no cause for warnings: so far out they are."""
+        """Return a context in which values whose squares are infinite are no cause for warnings."""
         return np.errstate(over="ignore", invalid="ignore") if is_far(X) else nullcontext()
 
     def _progress(self, description: str, total: int) -> AbstractContextManager[Callback | None]:

@@ -129,7 +129,7 @@ def numbers(raw: Raw, features: NDArray[np.intp], ask: Request) -> Array:
 
 
 def choose(ask: Request, names: tuple[str, ...] | None, width: int) -> NDArray[np.intp]:
-    """Return the numbers of the columns that were asked for, by name or by number from 0; all but the kept if none was."""
+    """Return the numbers of the columns that were asked for, by name or number from 0; all but the kept if none was."""
     if ask.columns is None:
         return np.setdiff1d(np.arange(width), ask.kept(names, width))
     chosen = []

@@ -158,7 +158,8 @@ def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
     """Return what was assumed of a table and not told, where it is not the usual, and how to say otherwise."""
     notes, told, text = [], ask.layout.told, grid.text
     if grid.found.doubt:
-        notes.append(f"The numbers in line {grid.line(int(grid.rows[0]) - 1 - grid.found.units)} are taken for the names of the columns; say --no-header if not.")
+        line = grid.line(int(grid.rows[0]) - 1 - grid.found.units)
+        notes.append(f"The numbers in line {line} are taken for the names of the columns; say --no-header if not.")
     if grid.found.units:
         notes.append(f"Line {grid.line(int(grid.rows[0])) - 1} is taken for units and kept.")
     marks = sorted({one.format.thousands for one in columns.readings if one.format is not None} - {""})
@@ -193,8 +194,8 @@ def _write(
             record = grid.record(number)
             body = record.rstrip("\r\n")
             parts = cells(record, grid.delimiter)
-            for j in np.flatnonzero(changed[row]):
-                at = features[j]
+            for j in np.flatnonzero(changed[row]).tolist():
+                at = int(features[j])
                 parts[at] = replaced(parts[at], _safe(formats[j].write(A[row, j]), parts[at], grid.delimiter))
             for piece in text.pieces(done, grid.begin(number)):
                 file.write(piece)

@@ -210,7 +210,9 @@ def without_empty(data: Dataset) -> Dataset:
     if not empty.any():
         return data
     rows = np.flatnonzero(~empty.all(axis=1))
-    lasting = ~empty.all(axis=0) if data.image_shape is None else np.ones(data.X.shape[1], dtype=bool)
+    lasting: Mask = np.ones(data.X.shape[1], dtype=bool)
+    if data.image_shape is None:
+        lasting = ~np.asarray(empty.all(axis=0))
     columns, n_empty = np.flatnonzero(lasting), len(data.X) - len(rows)
     if not len(rows) or (not n_empty and lasting.all()):
         return data
@@ -220,9 +222,13 @@ def without_empty(data: Dataset) -> Dataset:
         full[np.ix_(rows, columns)], mask[np.ix_(rows, columns)] = A, changed
         data.save(temporary, full, mask)
 
-    names = data.columns or tuple(f"column {j}" for j in range(len(lasting)))
-    note = f"{n_empty} {'row has' if n_empty == 1 else 'rows have'} no number and {'is' if n_empty == 1 else 'are'} kept as it is."
+    names = data.columns or tuple(f"column {j}" for j in range(data.X.shape[1]))
     labels = data.row_labels or tuple(map(str, range(len(data.X))))
+    note = (
+        "1 row has no number and is kept as it is."
+        if n_empty == 1
+        else f"{n_empty} rows have no number and are kept as they are."
+    )
     return replace(
         data,
         X=data.X[np.ix_(rows, columns)],
@@ -232,7 +238,7 @@ def without_empty(data: Dataset) -> Dataset:
         formats=None if data.formats is None else tuple(data.formats[j] for j in columns),
         rows=rows if n_empty else None,
         passed=data.passed + tuple(names[j] for j in np.flatnonzero(~lasting)),
-        notes=data.notes + ((note.replace("are kept as it is", "are kept as they are"),) if n_empty else ()),
+        notes=data.notes + ((note,) if n_empty else ()),
         save=save,
     )
 

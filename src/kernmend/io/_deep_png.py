@@ -72,7 +72,9 @@ def _unfiltered(filtered: NDArray[np.uint8], kinds: NDArray[np.uint8]) -> NDArra
             left,
             np.where(distances[1] <= distances[2], above, corner),
         )
-        added = np.select([kind[i] == 1, kind[i] == 2, kind[i] == 3, kind[i] == 4], [left, above, (left + above) // 2, paeth], 0)
+        added = np.select(
+            [kind[i] == 1, kind[i] == 2, kind[i] == 3, kind[i] == 4], [left, above, (left + above) // 2, paeth], 0
+        )
         out[i + 1, j + 1] = (filtered[i, j] + added) & 255
     return np.ascontiguousarray(out[1:, 1:].astype(np.uint8))
 

@@ -104,8 +104,8 @@ def stamp(path: Path) -> object:
 def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
 
-    With `folder=True` it is an empty folder, and a folder that stands at `path` is moved away only after the block. What
-    runs that were killed have left beside `path` is removed first. An OSError names `path`.
+    With `folder=True` it is an empty folder, and a folder that stands at `path` is moved away only after the block.
+    What runs that were killed have left beside `path` is removed first. An OSError names `path`.
     """
     remove_left(path)
     names = {"prefix": f"{_own_prefix(path)}{os.getpid()}.", "suffix": path.suffix, "dir": path.parent}

@@ -28,9 +28,17 @@ BLOCK = 2000
 class Grid(Protocol):
     """The data rows of a table: `header` are the names of its columns, None if it has none."""
 
-    header: list[str] | None
-    width: int
-    height: int
+    @property
+    def header(self) -> list[str] | None:
+        """The names of the columns."""
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
 
     def cells(self, start: int, stop: int) -> Sequence[Sequence[str]]:
         """Return the cells of some rows as they stand in the file; FileError where a row has another width."""
@@ -66,7 +74,9 @@ def find_columns(grid: Grid, ask: Request, decimals: Sequence[str], *, prefer_pl
     hidden = {text for text in ask.missing if any(letter.isdigit() for letter in text)}
     shapes = [Shapes(Counter(), {}) for _ in range(grid.width)]
     for start in range(0, grid.height, BLOCK):
-        for own, cells in zip(shapes, zip(*grid.cells(start, min(start + BLOCK, grid.height)), strict=True), strict=True):
+        for own, cells in zip(
+            shapes, zip(*grid.cells(start, min(start + BLOCK, grid.height)), strict=True), strict=True
+        ):
             if hidden:  # a shape would hide them
                 cells = tuple("" if plain(cell) in hidden else cell for cell in cells)
             add_cells(own, cells, start, plain, missing)
@@ -95,7 +105,9 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
     return X
 
 
-def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, save: Any, notes: tuple[str, ...]) -> Dataset:
+def grid_dataset(
+    grid: Grid, columns: Columns, ask: Request, *, format: str, save: Any, notes: tuple[str, ...]
+) -> Dataset:
     """Return the data set of the columns that are measured; `save(temporary, features, formats, A, changed)` writes."""
     labels = _labels(grid, columns, ask)
     chosen = _chosen(columns, ask, index=0 if labels is not None else None)

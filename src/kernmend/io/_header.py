@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.io._number_format import is_number
+from kernmend.io._number_format import WORDS, is_number
 
 # Number of records below the first one that are looked at.
 SAMPLE = 50
@@ -61,9 +61,9 @@ def _named_by_words(first: Sequence[str], rows: Sequence[Sequence[str]], missing
 
 
 def _of_numbers(cells: Sequence[str], missing: frozenset[str]) -> bool:
-    """Return whether cells are numbers, but for some that are missing."""
+    """Return whether cells are numbers, but for some that are missing and a few words."""
     present = [text for text in cells if text not in missing]
-    return bool(present) and all(map(is_number, present))
+    return bool(present) and sum(map(is_number, present)) >= (1 - WORDS) * len(present)
 
 
 def _named_by_numbers(first: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Columns of whole numbers that name or count their rows: they are not measured, so there is nothing to mend in them."""
+"""Columns of whole numbers that name or count their rows: they are not measured, so nothing in them is to be mended."""
 
 import re
 from collections.abc import Sequence
@@ -10,8 +10,11 @@ from kernmend._typing import Array
 
 # Last words of names, in lower case, of columns that hold codes.
 CODES = frozenset(
-    "barcode code ean gtin id ids index isbn isin key nr phone plz postcode postleitzahl ref serial sku ssn tel "
-    "telephone uid uuid zip zipcode".split()
+    [
+        *("barcode", "code", "ean", "gtin", "id", "ids", "index", "isbn", "isin", "key", "nr", "phone", "plz"),
+        *("postcode", "postleitzahl", "ref", "serial", "sku", "ssn", "tel", "telephone", "uid", "uuid", "zip"),
+        "zipcode",
+    ]
 )
 # Fewest rows of a column that counts: fewer numbers may follow each other by chance.
 ROWS = 10
@@ -57,12 +60,12 @@ def measured(
 ) -> tuple[NDArray[np.bool_], list[tuple[int, str]]]:
     """Return which columns may be measurements, all if none may, and the others with the reason for each."""
     found = []
-    for j in np.flatnonzero(whole):
+    for j in np.flatnonzero(whole).tolist():
         reason = why_identifier(
             None if names is None else names[j], X[:, j], whole=True, zeros=zeros is not None and bool(zeros[j])
         )
         if reason is not None:
-            found.append((int(j), reason))
+            found.append((j, reason))
     keep = np.ones(X.shape[1], dtype=bool)
     keep[[j for j, _ in found]] = False
     return (keep, found) if keep.any() else (np.ones_like(keep), [])

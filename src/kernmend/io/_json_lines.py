@@ -67,7 +67,7 @@ def _shown(value: str) -> str:
 
 
 def spans(line: str) -> dict[str, tuple[int, int]]:
-    """Return where the values of an object begin and end in its line; ValueError if it is none, or a key is there twice.
+    """Return where the values of an object begin and end in its line; ValueError if it is none, or has a key twice.
 
     >>> spans('{"x": 1.50, "y": null}')
     {'x': (6, 10), 'y': (17, 21)}
@@ -139,7 +139,7 @@ class JsonLines(Format):
 
 
 def _grid(ask: Request, text: Text, ends: NDArray[np.int64]) -> JsonGrid:
-    """Return the lines that are not empty, with all keys in the order in which they come; FileError if one is no object."""
+    """Return the lines that are not empty, with all keys in the order in which they come; each must be an object."""
     keys: dict[str, None] = {}
     rows = []
     start = 0
@@ -178,7 +178,8 @@ def _write(
         file.write(text.mark)
         for row in np.flatnonzero(changed.any(axis=1)).tolist():
             number = int(grid.rows[row])
-            values = {grid.header[features[j]]: _value(formats[j], A[row, j]) for j in np.flatnonzero(changed[row])}
+            places = np.flatnonzero(changed[row]).tolist()
+            values = {grid.header[features[j]]: _value(formats[j], A[row, j]) for j in places}
             for piece in text.pieces(done, grid.begin(number)):
                 file.write(piece)
             file.write(_replaced(grid.line(number), values).encode(text.encoding))
@@ -196,7 +197,9 @@ def _replaced(line: str, values: dict[str, str]) -> str:
     found = spans(line)
     for key in sorted(values.keys() & found.keys(), key=lambda key: -found[key][0]):
         start, end = found[key]
-        line = line[:start] + (values[key] if values[key] == "null" else _kept(line[start:end], values[key])) + line[end:]
+        line = (
+            line[:start] + (values[key] if values[key] == "null" else _kept(line[start:end], values[key])) + line[end:]
+        )
     blank = " " if re.search(r'":\s', line) else ""
     for key in (key for key in values if key not in found):
         body = line.rstrip()

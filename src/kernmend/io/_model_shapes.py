@@ -41,7 +41,7 @@ def check_arrays(model: Any) -> None:
     """Raise EncodingError if arrays of a model do not belong together, or hold NaN where none can be."""
     _check(model, type(model).__name__, {"d": int(model.n_features_in_)})
     changed = model._changed_rows
-    if changed.size and not (0 <= changed.min() and changed.max() < len(model.recovered_)):
+    if changed.size and not (changed.min() >= 0 and changed.max() < len(model.recovered_)):
         raise EncodingError("it tells of changed rows that are not there")
 
 
@@ -59,7 +59,8 @@ def _check(value: Any, where: str, sizes: dict[str, int]) -> None:
     elif known_classes().get(type(value).__name__) is type(value):
         named = OF_ESTIMATORS if hasattr(value, "recovered_") else OTHERS.get(type(value).__name__, {})
         own = dict(sizes)
-        for name in schema(type(value)):
+        cls: Any = type(value)
+        for name in schema(cls):
             part = vars(value).get(name)
             if name in named and isinstance(part, np.ndarray):
                 _check_shape(part, named[name], f"{where}.{name}", own)

@@ -1,8 +1,8 @@
 """NetCDF 3, the classic format, read and spliced: every byte but those of mended numbers stays.
 
 A file is a header (dimensions, attributes, variables with the place of their data) and the data, in big-endian order.
-Variables along the unlimited dimension are stored record by record, one after the other in each. See "The NetCDF Classic
-Format Specification", Unidata.
+Variables along the unlimited dimension are stored record by record, one after the other in each. See "The NetCDF
+Classic Format Specification", Unidata.
 """
 
 import math

@@ -27,10 +27,11 @@ SYMBOLS = "$\u00a2-\u00a5\u20a0-\u20c0"
 # What may stand before a number: a currency, $ or US$ or EUR.
 BEFORE = rf"(?:[A-Z]{{0,3}}[{SYMBOLS}]|{CODES})[ \u00a0]?"
 # What may stand after one: a currency, %, a degree or a unit such as kg, m/s, °C or g/m2.
-AFTER = rf"[ \u00a0\u202f]?(?:[%\u2030\u00b0{SYMBOLS}]|(?:\u00b0|[^\W\d_])[^\W_]{{0,9}}(?:[/\u00b7*.^-][^\W_]{{1,9}}){{0,3}}[\u00b2\u00b3]?)"
+_UNIT = r"(?:\u00b0|[^\W\d_])[^\W_]{0,9}(?:[/\u00b7*.^-][^\W_]{1,9}){0,3}[\u00b2\u00b3]?"
+AFTER = rf"[ \u00a0\u202f]?(?:[%\u2030\u00b0{SYMBOLS}]|{_UNIT})"
 # Largest share of the cells of a column of numbers that may be words, such as ERR, which then count as missing.
 WORDS = 0.1
-# Largest number of shapes of a column of numbers: up to 20 digits before and 20 after the point, with two signs, are 800.
+# Largest number of shapes of a column of numbers: up to 20 digits before and after the point, with two signs, are 800.
 MOST_SHAPES = 5000
 # Number of decimals from which on they may be those of rounding in the last bits, ...
 FULL_DECIMALS = 10
@@ -52,10 +53,12 @@ def shape_of(text: str) -> str:
 def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     """Return what a number with this decimal sign looks like; `thousands` None allows any mark between groups."""
     marks = [mark for mark in ((",", ".", *GROUPERS) if thousands is None else thousands) if mark != decimal]
-    grouped = rf"[0-9]{{1,3}}(?:(?P<mark>[{re.escape(''.join(marks))}])[0-9]{{3}})(?:(?P=mark)[0-9]{{3}})*|" if marks else ""
-    point = re.escape(decimal)
-    number = rf"(?P<whole>{grouped}[0-9]+|(?={point}[0-9]))(?:{point}(?P<part>[0-9]+|(?=$|[eE][+-]?[0-9])))?(?P<exponent>[eE][+-]?[0-9]+)?"
-    return re.compile(rf"(?P<sign>[+-]?)(?P<before>{BEFORE})?(?P<sign2>[+-]?)(?:{number}|inf(?:inity)?)(?P<after>{AFTER})?", re.I)
+    point, digits = re.escape(decimal), "[0-9]{3}"
+    grouped = rf"[0-9]{{1,3}}(?P<mark>[{re.escape(''.join(marks))}]){digits}(?:(?P=mark){digits})*|" if marks else ""
+    part = rf"(?:{point}(?P<part>[0-9]+|(?=$|[eE][+-]?[0-9])))?"
+    number = rf"(?P<whole>{grouped}[0-9]+|(?={point}[0-9])){part}(?P<exponent>[eE][+-]?[0-9]+)?"
+    around = rf"(?P<sign>[+-]?)(?P<before>{BEFORE})?(?P<sign2>[+-]?)", rf"(?P<after>{AFTER})?"
+    return re.compile(rf"{around[0]}(?:{number}|inf(?:inity)?){around[1]}", re.IGNORECASE)
 
 
 def is_number(text: str) -> bool:
@@ -101,7 +104,9 @@ class NumberFormat:
         if match["sign"] and match["sign2"]:
             return None
         end = len(text) - len(self.after)
-        return self._value(text[: match.start("before")] + text[match.end("before") : end] if self.before else text[:end])
+        return self._value(
+            text[: match.start("before")] + text[match.end("before") : end] if self.before else text[:end]
+        )
 
     def parse_all(self, cells: Sequence[str], plain: Callable[[str], str]) -> list[float]:
         """Return the values of cells whose shapes were counted, NaN for those that are missing or words.
@@ -145,7 +150,10 @@ class NumberFormat:
         return out
 
     def without_noise(self, values: Array) -> "NumberFormat":
-        """Return the format with the decimals that values have but for their last bits: Excel stores 65.1 as 65.099999999999994."""
+        """Return the format with the decimals that values have but for their last bits.
+
+        Excel stores 65.1 as 65.099999999999994.
+        """
         if self.exponent or self.most is None or self.most < FULL_DECIMALS:
             return self
         known = values[np.isfinite(values)]
@@ -168,7 +176,7 @@ class NumberFormat:
         elif self.most is None:
             text = str(value)  # the shortest that reads back as the same number
         else:
-            text = np.format_float_positional(self.rounded(np.asarray(value))[()], trim="-")
+            text = np.format_float_positional(self.rounded(np.atleast_1d(value))[0], trim="-")
             short = self.least - len(text.partition(".")[2])
             text += ("" if "." in text else ".") + "0" * short if short > 0 else ""
         sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
@@ -221,7 +229,9 @@ class Shapes:
 _LEADING_ZERO = re.compile(rf"(?:^|{BREAK})[\s\"]*0[0-9]+[\s\"]*(?={BREAK}|$)")
 
 
-def add_cells(shapes: Shapes, cells: Sequence[str], start: int, plain: Callable[[str], str], missing: frozenset[str]) -> None:
+def add_cells(
+    shapes: Shapes, cells: Sequence[str], start: int, plain: Callable[[str], str], missing: frozenset[str]
+) -> None:
     """Count the shapes of more cells of a column, the first of which is in row `start`; `plain` strips a cell."""
     if shapes.wild:
         return
@@ -337,9 +347,7 @@ def rounded(A: Array, formats: Sequence[NumberFormat] | None, where: NDArray[np.
     if formats is None or not where.any():
         return A
     out = A.copy()
-    for j in np.flatnonzero(where.any(axis=0)):
+    for j in np.flatnonzero(where.any(axis=0)).tolist():
         rows = where[:, j]
         out[rows, j] = formats[j].rounded(A[rows, j])
     return out
-
-

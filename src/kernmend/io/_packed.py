@@ -132,6 +132,8 @@ def _inner(ask: Request, name: str, raw: bytes) -> Dataset:
         if format.sees(Path(name), head):
             for told in ask.layout.told:
                 if told not in format.layout:
-                    raise FileError(f"{ask.path}: holds {format.words}, which has no {told} to choose: leave out --{told}")
+                    raise FileError(
+                        f"{ask.path}: holds {format.words}, which has no {told} to choose: leave out --{told}"
+                    )
             return parse(raw, ask)
     raise FileError(f"{ask.path}: what is packed in it is no text table: unpack it first")

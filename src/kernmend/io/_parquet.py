@@ -37,6 +37,7 @@ class Parquet(Format):
             layout = layout_of(facts)
             table = file.read(use_threads=False)
             table.validate(full=True)
+
         def save(temporary: Path, features: list[int], kinds: list[np.dtype[Any]], A: Array, changed: Mask) -> None:
             parquet.write_table(put(table, features, kinds, A, changed, ask), temporary, **layout)
 

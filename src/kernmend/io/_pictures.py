@@ -86,7 +86,9 @@ def decode_page(image: Any, data: bytes, page: int, where: str, shape: tuple[int
         raise FileError(f"{where} has {width}×{height} pixels: more than {MAX_PIXELS:,} are not read, make it smaller")
     deep = _deep(image, data, page, where)
     if deep is not None:
-        return Picture(deep[..., :3] if deep.shape[2] > 2 else deep[..., 0], COLOUR16 if deep.shape[2] > 2 else GREY16, ())
+        return Picture(
+            deep[..., :3] if deep.shape[2] > 2 else deep[..., 0], COLOUR16 if deep.shape[2] > 2 else GREY16, ()
+        )
     image.load()
     kind, colours, _ = _parts(image, where)
     return Picture(np.asarray(colours), kind, _notes(image))

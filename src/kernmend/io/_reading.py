@@ -22,7 +22,20 @@ from kernmend.io._stack import TiffStack
 from kernmend.io._xlsx import Xlsx
 
 FORMATS: tuple[Format, ...] = (
-    *(Npy(), Npz(), Xlsx(), ZippedTable(), ImageZip(), Parquet(), Feather(), Matlab(), Matlab73(), Hdf5(), NetCdf(), Zarr()),
+    *(
+        Npy(),
+        Npz(),
+        Xlsx(),
+        ZippedTable(),
+        ImageZip(),
+        Parquet(),
+        Feather(),
+        Matlab(),
+        Matlab73(),
+        Hdf5(),
+        NetCdf(),
+        Zarr(),
+    ),
     *(TiffStack(), ImageFolder(), Gzipped(), JsonLines()),
     Csv(),  # The last, since it takes every text.
 )
@@ -67,9 +80,9 @@ def read(
     image_shape : (h, w) or (h, w, 3) if every row is a flattened image.
     missing : texts or numbers that mean a missing value, besides empty cells, NA, NaN and null.
     keep : names or numbers of columns that stay as they are.
-    layout : `header` (bool), `delimiter`, `decimal`, `thousands` and `encoding` of a table of texts; `thousands=""` says
-        that no mark stands between groups of digits. What is not said is found from the content, and the `notes` of the
-        result tell what was assumed.
+    layout : `header` (bool), `delimiter`, `decimal`, `thousands` and `encoding` of a table of texts; `thousands=""`
+        says that no mark stands between groups of digits. What is not said is found from the content, and the `notes`
+        of the result tell what was assumed.
 
     Raises
     ------

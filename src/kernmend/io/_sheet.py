@@ -11,16 +11,16 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, unescape
 
 # Patterns of rows and cells; some programs put a prefix before each name.
-ROW = re.compile(r"<(?:\w+:)?row(?P<facts>\s[^>]*?)?(?:/>|>(?P<body>.*?)</(?:\w+:)?row>)", re.S)
-CELL = re.compile(r"<(?P<p>\w+:)?c(?P<facts>\s[^>]*?)?(?:/>|>(?P<body>.*?)</(?:\w+:)?c>)", re.S)
+ROW = re.compile(r"<(?:\w+:)?row(?P<facts>\s[^>]*?)?(?:/>|>(?P<body>.*?)</(?:\w+:)?row>)", re.DOTALL)
+CELL = re.compile(r"<(?P<p>\w+:)?c(?P<facts>\s[^>]*?)?(?:/>|>(?P<body>.*?)</(?:\w+:)?c>)", re.DOTALL)
 FACT = re.compile(r"\s(\w+)\s*=\s*[\"']([^\"']*)[\"']")
-VALUE = re.compile(r"<(?:\w+:)?v(?:\s[^>]*)?>(.*?)</(?:\w+:)?v>", re.S)
-TEXT = re.compile(r"<(?:\w+:)?t(?:\s[^>]*)?>(.*?)</(?:\w+:)?t>", re.S)
+VALUE = re.compile(r"<(?:\w+:)?v(?:\s[^>]*)?>(.*?)</(?:\w+:)?v>", re.DOTALL)
+TEXT = re.compile(r"<(?:\w+:)?t(?:\s[^>]*)?>(.*?)</(?:\w+:)?t>", re.DOTALL)
 FORMULA = re.compile(r"<(?:\w+:)?f[\s>/]")
 # The numbers of Excel's own formats of dates and times.
 DATES = frozenset([*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)])
 # A letter of a date or a time in a format of the user's own, outside quotes and brackets.
-DATE_LETTER = re.compile(r"[dmyhs]", re.I)
+DATE_LETTER = re.compile(r"[dmyhs]", re.IGNORECASE)
 NO_LETTERS = re.compile(r"\"[^\"]*\"|\[[^\]]*\]|\\.|_.")
 # The day 0 of Excel, whose 1900 has a 29th of February.
 DAY_0 = datetime(1899, 12, 30)
@@ -82,7 +82,9 @@ def shared_strings(raw: bytes | None) -> list[str]:
         return []
     found = []
     for item in tree(raw).iter("si"):
-        parts = [run for run in item if run.tag == "t"] + [run for part in item.findall("r") for run in part.findall("t")]
+        parts = [run for run in item if run.tag == "t"] + [
+            run for part in item.findall("r") for run in part.findall("t")
+        ]
         found.append("".join(part.text or "" for part in parts))
     return found
 
@@ -97,9 +99,7 @@ def date_styles(raw: bytes | None) -> set[str]:
         for one in root.iter("numFmt")
     }
     styles = [one.get("numFmtId", "0") for part in root.iter("cellXfs") for one in part.findall("xf")]
-    return {
-        str(k) for k, number in enumerate(styles) if own.get(number, number.isdecimal() and int(number) in DATES)
-    }
+    return {str(k) for k, number in enumerate(styles) if own.get(number, number.isdecimal() and int(number) in DATES)}
 
 
 def column_number(reference: str) -> int:

@@ -1,8 +1,8 @@
 """TIFF files taken apart into pages, and written with other pixels on some of them: the others keep every byte.
 
-A file is a header and a chain of directories, one a page, each a list of tags that say where the pixels are. A mended page
-gets a new directory and new pixels at the end of the file, not compressed; the chain then leads there. See "TIFF 6.0",
-Adobe, and for files of 64 bits "BigTIFF".
+A file is a header and a chain of directories, one a page, each a list of tags that say where the pixels are. A mended
+page gets a new directory and new pixels at the end of the file, not compressed; the chain then leads there. See "TIFF
+6.0", Adobe, and for files of 64 bits "BigTIFF".
 """
 
 import struct
@@ -16,10 +16,12 @@ from kernmend.io._files import FileError, need
 
 MAGICS = {b"II*\0": ("<", False), b"MM\0*": (">", False), b"II+\0": ("<", True), b"MM\0+": (">", True)}
 """First bytes of a file, with its byte order and whether its places have 64 bits."""
-# Tags of what is written anew: size of samples, compression, meaning of pixels, places, planes, predictor, tiles, samples.
+# Tags of what is written anew: the size of samples, how they are packed, what they mean and where they are.
 BITS, COMPRESSION, MEANING, OFFSETS, SAMPLES, STRIP_ROWS, COUNTS = 258, 259, 262, 273, 277, 278, 279
 PLANES, PREDICTOR, FORMAT = 284, 317, 339
-OLD_PIXELS = frozenset([OFFSETS, STRIP_ROWS, COUNTS, PLANES, PREDICTOR, 322, 323, 324, 325, 347, 512, 513, 514, 529, 530, 532])
+OLD_PIXELS = frozenset(
+    [OFFSETS, STRIP_ROWS, COUNTS, PLANES, PREDICTOR, 322, 323, 324, 325, 347, 512, 513, 514, 529, 530, 532]
+)
 # Number of bytes of a value of a tag, by its type, where that is not one.
 SIZES = {3: 2, 4: 4, 5: 8, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 # Number of each kind of samples: whole ones without and with a sign, floats.
@@ -30,7 +32,7 @@ MOST_PAGES = 10**6
 
 @dataclass(frozen=True)
 class Directory:
-    """One page: the entries of its directory with their tags, which may occur twice, and where the next place stands."""
+    """One page: the entries of its directory with their tags, which may occur twice, and where the next place is."""
 
     entries: list[tuple[int, bytes]]
     link: int
@@ -84,7 +86,9 @@ def layout_of(raw: bytes) -> Layout:
 def directories(raw: bytes) -> list[Directory]:
     """Return the pages of a file; ValueError if their chain is broken or goes round."""
     layout = layout_of(raw)
-    link, found, seen = 8 if layout.big else 4, [], set()
+    link = 8 if layout.big else 4
+    found: list[Directory] = []
+    seen: set[int] = set()
     while at := _number(layout.place, raw, link):
         if at in seen or len(found) >= MOST_PAGES:
             raise ValueError("its pages follow each other without end")

@@ -69,7 +69,9 @@ class Xlsx(Format):
             infos = {info.filename: info for info in archive.infolist()}
             parts = _Parts(ask, archive, infos)
             name, member, grid = _pick(ask, parts)
-            calculated = any("sheet" in key and b"<f" in content(archive, infos[key]) for key in infos if key.endswith("xml"))
+            calculated = any(
+                "sheet" in key and b"<f" in content(archive, infos[key]) for key in infos if key.endswith("xml")
+            )
             workbook = parts.text(WORKBOOK)
         table, notes = _table(ask, grid, name)
         columns = find_columns(table, ask, (".", ","), prefer_plain=False)
@@ -97,10 +99,14 @@ class _Parts:
         if WORKBOOK not in infos:
             raise FileError(f"{ask.path}: is an Office file without a workbook: save the table as csv")
         relations = self.raw("xl/_rels/workbook.xml.rels")
-        targets = {} if relations is None else {
-            one.get("Id"): posixpath.normpath(posixpath.join("xl", one.get("Target", ""))).lstrip("/")
-            for one in tree(relations).iter("Relationship")
-        }
+        targets = (
+            {}
+            if relations is None
+            else {
+                one.get("Id"): posixpath.normpath(posixpath.join("xl", one.get("Target", ""))).lstrip("/")
+                for one in tree(relations).iter("Relationship")
+            }
+        )
         self.sheets: dict[str, str] = {}
         for sheet in tree(self.raw(WORKBOOK) or b"").iter("sheet"):
             relation = next((value for key, value in sheet.attrib.items() if key.endswith("}id")), None)
@@ -229,7 +235,8 @@ def _calculating(workbook: str) -> str:
     match = CALCULATION.search(workbook)
     if match is not None:
         facts = re.sub(r"\sfullCalcOnLoad\s*=\s*[\"'][^\"']*[\"']", "", match[2])
-        return f'{workbook[: match.start()]}<{match[1]}calcPr{facts} fullCalcOnLoad="1"{match[3]}>{workbook[match.end() :]}'
+        new = f'<{match[1]}calcPr{facts} fullCalcOnLoad="1"{match[3]}>'
+        return f"{workbook[: match.start()]}{new}{workbook[match.end() :]}"
     for name in BEFORE_CALCULATION:
         end = re.search(rf"</((?:\w+:)?){name}>|<((?:\w+:)?){name}[^>]*/>", workbook)
         if end is not None:

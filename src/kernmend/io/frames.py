@@ -78,7 +78,9 @@ def _measured(
     present = ~np.isnan(table.X).all(axis=0)
     stay = present & ~np.isin(np.array(names, dtype=object), list(keep))
     if stay.any():
-        stay[stay] = measured([name for name, own in zip(names, stay, strict=True) if own], table.X[:, stay], table.integer[stay])[0]
+        stay[stay] = measured(
+            [name for name, own in zip(names, stay, strict=True) if own], table.X[:, stay], table.integer[stay]
+        )[0]
     if stay.all():
         return table
     return make(X, [name for name, own in zip(names, stay, strict=True) if own])

@@ -33,7 +33,9 @@ class Units:
         if scale is None:
             largest = float(np.max(spreads(X.astype(np.float64, copy=False))))
             if largest > LARGEST:
-                raise ValueError(f"scale=None compares values of about {largest:.0e}, whose squares are too large: say 'auto'")
+                raise ValueError(
+                    f"scale=None compares values of about {largest:.0e}, whose squares are too large: say 'auto'"
+                )
             return cls()
         if isinstance(scale, str):
             check_choice("scale", scale, CHOICES)
