@@ -45,7 +45,9 @@ def main(arguments: list[str]) -> None:
 
 
 def _compare(rows: int) -> None:
-    print(f"{rows:,} × {COLUMNS} numbers, CPU seconds with one thread; memory beyond the imports over the file's size.\n")
+    print(
+        f"{rows:,} × {COLUMNS} numbers, CPU seconds with one thread; memory beyond the imports over the file's size.\n"
+    )
     print("| file | MB | reader | read s | write s | both, over pandas | memory |")
     print("|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -249,7 +249,9 @@ def try_files(folder, kind, count):
         if path.is_dir():
             path.rename(folder / f"sound {len(list(folder.iterdir()))}")
 
-    @settings(max_examples=count, suppress_health_check=list(HealthCheck), derandomize=True, database=None, deadline=None)
+    @settings(
+        max_examples=count, suppress_health_check=list(HealthCheck), derandomize=True, database=None, deadline=None
+    )
     @given(st.integers(0, len(sound) - 1), st.integers(0, 30), harms)
     def try_one(which, member, harms):
         files = dict(sound[which])

@@ -11,11 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernmend._typing import Array
 from kernmend.io._files import FileError, files_below, opening, replacing, stamp
-from kernmend.io._number_format import NumberFormat, rounded
+from kernmend.io._number_format import NumberFormat, round_as_written
 
 Mask: TypeAlias = NDArray[np.bool_]
 Save: TypeAlias = Callable[[Path, Array, Mask], None]
 """Writes to a temporary path (a file, or an empty folder) the source with the cells of A where the mask is true."""
+
+# Number of rows that are compared at one time.
+ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -257,18 +260,21 @@ def to_write(
         raise ValueError(f"{source}: A must have the shape of X, {X.shape}, got {given.shape}")
     values: Array = np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float64)
     # A float32 result of float64 data counts as unchanged where it is X rounded to float32.
-    known = X.astype(values.dtype)
+    known = X.astype(values.dtype, copy=False)
     changed = _differ(values, known)
     if np.isinf(values[changed]).any():
         raise ValueError(f"{source}: A has infinite values where X has others")
     np.rint(values, out=values, where=changed & integer)
-    values = rounded(values, formats, changed)
+    round_as_written(values, formats, changed)
     if bounds is not None:
         np.copyto(values, np.clip(values, *bounds), where=changed)
     return values, _differ(values, known)
 
 
 def _differ(A: Array, B: Array) -> Mask:
-    """Return which entries differ; two that are NaN do not."""
-    same: Mask = (A == B) | (np.isnan(A) & np.isnan(B))
-    return ~same
+    """Return which entries differ; two that are NaN do not. A few rows at a time: this needs no memory to speak of."""
+    out = np.empty(A.shape, dtype=bool)
+    for start in range(0, len(A), ROWS):
+        rows = slice(start, start + ROWS)
+        out[rows] = ~((A[rows] == B[rows]) | (np.isnan(A[rows]) & np.isnan(B[rows])))
+    return out

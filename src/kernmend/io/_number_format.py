@@ -342,12 +342,10 @@ def best_readings(
     return best, chosen
 
 
-def rounded(A: Array, formats: Sequence[NumberFormat] | None, where: NDArray[np.bool_]) -> Array:
-    """Return A with the entries of a mask rounded as each column writes them."""
-    if formats is None or not where.any():
-        return A
-    out = A.copy()
+def round_as_written(A: Array, formats: Sequence[NumberFormat] | None, where: NDArray[np.bool_]) -> None:
+    """Round the entries of a mask, in place, as each column writes them."""
+    if formats is None:
+        return
     for j in np.flatnonzero(where.any(axis=0)).tolist():
         rows = where[:, j]
-        out[rows, j] = formats[j].rounded(A[rows, j])
-    return out
+        A[rows, j] = formats[j].rounded(A[rows, j])

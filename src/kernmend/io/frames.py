@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io._identifiers import measured
-from kernmend.io._number_format import rounded
+from kernmend.io._number_format import round_as_written
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ def settle(A: Array, table: Any) -> Array:
     if table.bounds is not None:
         out = np.clip(out, *table.bounds)
     out = np.where(A == table.X, A, out)
-    return rounded(out, getattr(table, "formats", None), changed(out, table.X))
+    round_as_written(out, getattr(table, "formats", None), changed(out, table.X))
+    return out
 
 
 def changed(A: Array, X: Array) -> NDArray[np.bool_]:
