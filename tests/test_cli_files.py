@@ -154,7 +154,7 @@ def test_apply_writes_a_report_on_each_of_several_files(kernmend, model, tmp_pat
     assert "with several inputs --report names a folder" in done.stderr
 
 
-# --- refused before the work --------------------------------------------------------------------------------------------
+# --- refused before the work ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_a_full_disk_names_the_file(kernmend, table, tmp_path, monkeypatch):
     assert done.stderr == f"kernmend: cannot write {tmp_path / 'page.html'}: No space left on device\n"
 
 
-# --- temporary files of a run that was killed ---------------------------------------------------------------------------
+# --- temporary files of a run that was killed -------------------------------------------------------------------------
 
 KILLED = """
 import os, signal, sys
@@ -271,7 +271,7 @@ def test_an_earlier_process_of_our_number(tmp_path):
     assert names(tmp_path) == ["out.csv"]
 
 
-# --- the rest of what went wrong ------------------------------------------------------------------------------------------
+# --- the rest of what went wrong --------------------------------------------------------------------------------------
 
 
 def test_sentences_in_a_pipe_are_one_line_each(kernmend, table):
@@ -332,3 +332,25 @@ def test_files_without_names_are_mended_as_those_with(tmp_path, ending):
     path = tmp_path / f"a.{ending}"
     np.save(path, data) if ending == "npy" else np.savetxt(path, data, delimiter=",", fmt="%.17g")
     assert np.flatnonzero(library.mend(path).flags).tolist() == WRONG
+
+
+def test_a_model_of_a_table_without_names_finds_its_columns_in_a_shorter_one(kernmend, tmp_path):
+    data = frame()[["x", "y"]].round(6)
+    data.insert(0, "n", range(100, 100 + N))
+    data.to_csv(tmp_path / "old.csv", index=False, header=False)
+    data.iloc[:5].to_csv(tmp_path / "new.csv", index=False, header=False)
+    done = kernmend("mend", tmp_path / "old.csv", "--save-model", tmp_path / "model")
+    assert "Not measured, kept as it is: column 0 (counts its rows)" in done.stdout
+    kernmend("apply", tmp_path / "model", tmp_path / "new.csv")
+    assert (tmp_path / "new.mended.csv").read_text() == (tmp_path / "new.csv").read_text()
+
+
+def test_identifiers_are_found_by_blocks_as_in_memory(tmp_path):
+    from kernmend.io._blocks import open_blocks
+
+    data = frame(5000).assign(n=range(5000), shop_id=7)[["n", "shop_id", "x", "y"]]
+    data.to_parquet(tmp_path / "a.parquet", row_group_size=500)
+    blocks, sample = open_blocks(tmp_path / "a.parquet")
+    whole = read(tmp_path / "a.parquet")
+    assert (sample.columns, sample.passed, sample.notes) == (whole.columns, whole.passed, whole.notes)
+    np.testing.assert_array_equal(blocks.numbers(3), whole.X[1500:2000])

@@ -32,7 +32,7 @@ def test_all_values_far_from_one(factor):
     np.testing.assert_array_equal(far.outliers_, plain.outliers_)
     np.testing.assert_allclose(far.recovered_ / factor, plain.recovered_, atol=1e-5)
     if factor > 1:
-        with pytest.raises(ValueError, match="scale=None compares values of about .*: say 'auto'"):
+        with pytest.raises(ValueError, match=r"scale=None compares values of about .*: say 'auto'"):
             KernelRecovery(scale=None).fit(factor * X)
 
 

@@ -49,9 +49,10 @@ class Mended:
 
     def summary(self) -> str:
         """Return in plain words what was found and what was chosen."""
-        out = str(self.estimator.summary())
-        passed = self._source.passed
-        return f"{out}\nPassed through, not numbers: {', '.join(passed)}." if passed else out
+        out = [str(self.estimator.summary())]
+        if self._source.passed:
+            out.append(f"Passed through untouched: {', '.join(self._source.passed)}.")
+        return "\n".join([*out, *getattr(self._source, "notes", ())])
 
     def report(self, path: Any, *, title: str | None = None, force: bool = False) -> Path:
         """Write one HTML page that shows what was found and what was done; return its path."""

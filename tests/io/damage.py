@@ -229,7 +229,7 @@ def lasting_worker():
 
 
 def try_files(folder, kind, count):
-    """Return what came of so many bad files of a kind: the words of the refusal, nothing where one was written again."""
+    """Return what came of so many bad files of a kind: the words of the refusal, "" where one was written again."""
     sound = sound_files(folder)[kind]
     ending = ENDINGS.get(kind, kind)
     path, target = folder / f"bad.{ending}", folder / f"out.{ending}"

@@ -152,6 +152,15 @@ def test_a_line_of_units_is_kept_and_errors_count_as_missing(tmp_path):
     assert sorted(found.values()) == [f"00:05,1000.0,{MASS[5]},{SHARE[5]}", f"00:11,{LENGTH[11]},{MASS[11]},3.0"]
 
 
+def test_lines_above_the_table_are_kept(tmp_path):
+    raw = "Logger X12\nserial: 7\n\ntime;temp;mass\ns;K;g\n" + "".join(f"{i}.5;{300 + i};1,{i}\n" for i in range(9))
+    (tmp_path / "a.csv").write_text(raw)
+    data = read(tmp_path / "a.csv")
+    assert (data.columns, data.X.shape) == (("time", "temp", "mass"), (9, 3))
+    assert data.notes[:2] == ("2 lines above the table are kept.", "Line 5 is taken for units and kept.")
+    assert data.write(tmp_path / "b.csv", data.X).read_text() == raw
+
+
 def test_limits_of_detection_are_not_missing(tmp_path):
     path = made(tmp_path, "limits_of_detection")
     data = read(path)

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -227,6 +228,12 @@ def _load(path: Path) -> Any:
 def _read_for_model(source: Path, options: dict[str, Any], estimator: Any) -> tuple[Dataset, list[int]]:
     """Return the data, and the places of the model's columns in it: found by name where both have names."""
     data, names = _read(source, options), getattr(estimator, "feature_names_in_", None)
+    if names is not None and data.columns is None and options["columns"] is None:
+        places = [re.fullmatch(r"column (\d+)", name) for name in names]
+        if all(places):  # some columns of a table without names: in a shorter one they may not look like identifiers
+            return _read(source, options | {"columns": tuple(p[1] for p in places if p), "keep": None}), [
+                *range(len(names))
+            ]
     if names is not None and data.columns is not None and options["columns"] is None and set(names) != {*data.columns}:
         data = _read(source, options | {"columns": tuple(names), "keep": None})  # the others are passed through
     if data.X.shape[1] != estimator.n_features_in_:

@@ -2,6 +2,7 @@
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ class CsvGrid:
     rows: NDArray[np.int64]
     width: int
     found: Header
+    above: int = 0
+    """Number of records above the table that are not part of it."""
 
     @property
     def height(self) -> int:
@@ -119,6 +122,8 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
     if not len(filled):
         raise FileError(f"{ask.path}: holds no rows")
     top = [[plain(cell) for cell in cells(whole.record(i), delimiter)] for i in filled[: SAMPLE + 2].tolist()]
+    above = _preamble(top)
+    filled, top = filled[above:], top[above:]
     first = top[0]
     width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
     sample = [first, *(row for row in top[1:] if len(row) == width)]
@@ -129,7 +134,16 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
     if len(first) == 1 and len(rows):  # here an empty line is an empty cell
         rows = np.arange(rows[0], rows[-1] + 1)
     header = first if found.names else None
-    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found)
+    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above)
+
+
+def _preamble(top: list[list[str]]) -> int:
+    """Return the number of records that stand above the table: they have fewer cells than most, as loggers write them.
+
+    A header may have one cell less than the rows, so it is at least two.
+    """
+    width = Counter(map(len, top)).most_common(1)[0][0]
+    return next((k for k, row in enumerate(top) if len(row) >= width - 1), 0) if width > 2 else 0
 
 
 def _filled(grid: CsvGrid) -> NDArray[np.int64]:
@@ -157,6 +171,9 @@ def _without_comments(text: str) -> str:
 def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
     """Return what was assumed of a table and not told, where it is not the usual, and how to say otherwise."""
     notes, told, text = [], ask.layout.told, grid.text
+    if grid.above:
+        lines = "1 line above the table is" if grid.above == 1 else f"{grid.above} lines above the table are"
+        notes.append(f"{lines} kept.")
     if grid.found.doubt:
         line = grid.line(int(grid.rows[0]) - 1 - grid.found.units)
         notes.append(f"The numbers in line {line} are taken for the names of the columns; say --no-header if not.")

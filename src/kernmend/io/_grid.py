@@ -129,9 +129,10 @@ def grid_dataset(
 
     matrix_save: Save = save_matrix
     left = np.setdiff1d(np.arange(grid.width), chosen)
+    named = columns.names is not None or said  # so that a model finds its columns again
     return Dataset(
         X=X,
-        columns=None if columns.names is None else tuple(columns.names[j] for j in chosen),
+        columns=tuple(columns.name(int(j)) for j in chosen) if named else None,
         row_labels=labels,
         image_shape=check_image_shape(ask, len(chosen)),
         integer=np.array([one.whole for one in formats]),

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals.stable.v2 as narwhals
 import numpy as np
+from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
@@ -54,9 +56,9 @@ def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Tab
     """Return a DataFrame or an array as a table, without the shape of images."""
     module = type(X).__module__.partition(".")[0]
     if module == "pandas" and hasattr(X, "iloc") and X.ndim == 2:
-        return _measured(_of_pandas, X, columns, keep)
-    if module == "polars" and hasattr(X, "get_columns"):
-        return _measured(_of_polars, X, columns, keep)
+        return _measured(_of_pandas, X, list(map(str, X.columns)), columns, keep)
+    if module not in ("numpy", "builtins", "pandas") and is_into_dataframe(X):
+        return _measured(_of_frame, X, narwhals.from_native(X, eager_only=True).columns, columns, keep)
     if columns is not None or keep:
         raise ValueError("columns are chosen by name: X must be a DataFrame or a file")
     if isinstance(X, (Mapping, set, frozenset, bytes)) or np.ndim(X) == 0:
@@ -65,11 +67,18 @@ def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Tab
 
 
 def _measured(
-    make: Callable[[Any, Sequence[str] | None], Table], X: Any, columns: Sequence[str] | None, keep: Sequence[str]
+    make: Callable[[Any, Sequence[str] | None], Table],
+    X: Any,
+    known: Sequence[str],
+    columns: Sequence[str] | None,
+    keep: Sequence[str],
 ) -> Table:
-    """Return a DataFrame as a table without columns to keep, empty ones and, if none were asked for, identifiers."""
+    """Return a DataFrame as a table without columns to keep, empty ones and, if none were asked for, identifiers.
+
+    `known` are the names of its columns.
+    """
     for name in keep:
-        if name not in map(str, X.columns):
+        if name not in known:
             raise ValueError(f"there is no column {name!r} to keep")
     table = make(X, columns)
     names = table.columns or ()
@@ -151,23 +160,28 @@ def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
     return Table(values, restore, _names(names, chosen), labels, integer=integer, passed=_others(names, chosen))
 
 
-def _of_polars(X: Any, columns: Sequence[str] | None) -> Table:
-    """Return the columns of numbers of a polars DataFrame as a table."""
-    import polars as pl
+def _of_frame(X: Any, columns: Sequence[str] | None) -> Table:
+    """Return the columns of numbers of a DataFrame that narwhals knows, of polars or pyarrow, as a table.
 
-    names = list(X.columns)
-    chosen = _choose(names, [dtype.is_float() or dtype.is_integer() for dtype in X.dtypes], columns)
-    parts = [X.to_series(j) for j in chosen]
+    Those of pandas go another way: here their nullable types would become others, and names may not be double.
+    """
+    frame = narwhals.from_native(X, eager_only=True)
+    names = list(frame.columns)
+    chosen = _choose(names, [dtype.is_float() or dtype.is_integer() for dtype in frame.schema.values()], columns)
+    parts = [frame[names[j]] for j in chosen]
     values = _matrix(
-        [part.cast(pl.Float64).to_numpy() for part in parts], single=all(part.dtype == pl.Float32 for part in parts)
+        [part.to_numpy().astype(np.float64) for part in parts],  # a cast of Arrow refuses integers above 2^53
+        single=all(part.dtype == narwhals.Float32 for part in parts),
     )
 
     def restore(A: Array) -> Any:
         new = [
-            pl.Series(part.name, _merged(part, column, changed(column, old)), dtype=part.dtype)
+            narwhals.new_series(
+                part.name, _merged(part, column, changed(column, old)), part.dtype, backend=frame.implementation
+            )
             for part, column, old in zip(parts, A.T, values.T, strict=True)
         ]
-        return X.with_columns(new)
+        return frame.with_columns(new).to_native()
 
     integer = np.array([part.dtype.is_integer() for part in parts])
     return Table(values, restore, _names(names, chosen), integer=integer, passed=_others(names, chosen))
