@@ -40,6 +40,7 @@ ODD = {
     "blank lines": b"x,y\n\n1.50,2\n\n3,4\n\n\n",
     "pipes": b"x|y\n1.50|2\n3|4\n",
     "spaces": b"1.50 2\n3 4\n",
+    "aligned by blanks": b"      x        y\n   1.50        2\n      3        4  \n",
     "no header": b"1.50,2\n3,4\n",
 }
 
@@ -54,6 +55,22 @@ def test_odd_files_are_read_and_written_back_as_they_are(tmp_path, raw):
     assert mended(data, {(0, 0): 0.25, (1, 1): 6.6}, "out.txt").decode(encoding) == (
         raw.decode(encoding).replace("1.50", "0.25").replace("4", "7")
     )
+
+
+def test_aligned_columns_stay_aligned(tmp_path):
+    raw = "".join(f"{i * 1.5:10.2f}  {100 - i * i:8.1f}\n" for i in range(12))
+    data = read(table(tmp_path, raw, "in.txt"))
+    assert_array_equal(data.X[:, 0], 1.5 * np.arange(12))
+    new = mended(data, {(3, 0): 12345.678, (4, 1): -0.5, (5, 1): 123456789.0, (6, 0): NAN}, "out.txt").decode()
+    old = raw.splitlines()
+    changed = [line for line, before in zip(new.splitlines(), old, strict=True) if line != before]
+    assert changed == [
+        "  12345.68      91.0",
+        "      6.00      -0.5",
+        "      7.50 123456789.0",
+        "        NA      64.0",
+    ]
+    assert "columns between runs of blanks" in data.notes[0]
 
 
 def test_semicolons_with_decimal_commas(tmp_path):

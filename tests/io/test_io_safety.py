@@ -64,6 +64,7 @@ def test_the_wrong_ending(tmp_path, kind):
         ("a.csv.gz", gzip.compress(b""), "the file in it is empty"),
         ("a.json", b'[{"x": 1}, {"x": 2}]', "is JSON, but not one object a line: store it as JSON lines"),
         ("a.txt", b'{\n "x": [1]\n}', "is JSON, but not one object a line"),
+        ("a.json", b'{"x": 1,\n "y": 2}', "is JSON, but not one object a line"),
         ("a.jsonl", b'{"x": 1}\n{"x": 1, "x": 2}\n', r"line 2 is no object of JSON \(a key is there twice\)"),
         ("a.jsonl", b'{"x": 1}\n{"x": 2} 3\n', "line 2 is no object of JSON"),
         ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(20), "is one image: give a folder or zip"),

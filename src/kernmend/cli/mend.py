@@ -87,7 +87,7 @@ def _columns(ctx: Any, param: Any, value: str | None) -> tuple[str, ...] | None:
 
 def _character(ctx: Any, param: Any, value: str | None) -> str | None:
     """Return one character, tab and none by their names."""
-    return {"tab": "\t", "\\t": "\t", "none": "", "blank": " ", "space": " "}.get(value or "", value)
+    return {"tab": "\t", "\\t": "\t", "none": "", "blank": " ", "blanks": "  "}.get(value or "", value)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -108,7 +108,12 @@ _of_data = _together(
     click.option("--missing", multiple=True, metavar="TEXT", help="Means a missing value, such as -999; repeatable."),
     click.option("--image-shape", callback=_image_shape, metavar="HxW", help="If rows are flattened images: 28x28."),
     click.option("--header/--no-header", default=None, help="The first line names the columns.  [default: found out]"),
-    click.option("--delimiter", metavar="CHAR", callback=_character, help="Between columns; tab for a tab."),
+    click.option(
+        "--delimiter",
+        metavar="CHAR",
+        callback=_character,
+        help="Between columns; tab, blank, or blanks for aligned columns.",
+    ),
     click.option("--decimal", metavar="CHAR", help="The decimal sign: a point or a comma."),
     click.option("--thousands", metavar="CHAR", callback=_character, help="Between groups of digits; none for none."),
     click.option("--encoding", metavar="NAME", help="Of the letters of a text table, such as cp1252."),

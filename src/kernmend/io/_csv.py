@@ -17,11 +17,24 @@ from kernmend.io._grid import Columns, find_columns, grid_dataset
 from kernmend.io._header import SAMPLE, Header, find_header
 from kernmend.io._number_format import NumberFormat
 from kernmend.io._numpy import no_member
-from kernmend.io._text import MISSING, Text, cells, decode, guess_delimiter, is_empty, plain, replaced, split_records
+from kernmend.io._text import (
+    BLANKS,
+    MISSING,
+    Text,
+    aligned,
+    cells,
+    decode,
+    guess_delimiter,
+    is_empty,
+    joined,
+    plain,
+    replaced,
+    split_records,
+)
 
 # Bytes that do not occur in text.
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
+NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks", BLANKS: "runs of blanks"}
 """Delimiters in words."""
 
 
@@ -179,11 +192,12 @@ def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
         notes.append(f"The numbers in line {line} are taken for the names of the columns; say --no-header if not.")
     if grid.found.units:
         notes.append(f"Line {grid.line(int(grid.rows[0])) - 1} is taken for units and kept.")
-    marks = sorted({one.format.thousands for one in columns.readings if one.format is not None} - {""})
+    known = [one.format for one in columns.readings if one.format is not None]
+    marks = sorted({one.thousands for one in known} - {""})
     read_as = []
     if grid.delimiter != "," and "delimiter" not in told:
         read_as.append(f"columns between {NAMES.get(grid.delimiter, repr(grid.delimiter))}")
-    if columns.decimal == "," and "decimal" not in told:
+    if any(one.decimal == "," and one.most != 0 for one in known) and "decimal" not in told:
         read_as.append("decimal commas")
     if marks and "thousands" not in told:
         read_as.append(f"thousands apart by {' and '.join(map(repr, marks))}")
@@ -213,15 +227,17 @@ def _write(
             parts = cells(record, grid.delimiter)
             for j in np.flatnonzero(changed[row]).tolist():
                 at = int(features[j])
-                parts[at] = replaced(parts[at], _safe(formats[j].write(A[row, j]), parts[at], grid.delimiter))
+                parts[at] = _rewritten(parts[at], formats[j].write(A[row, j]), grid.delimiter)
             for piece in text.pieces(done, grid.begin(number)):
                 file.write(piece)
-            file.write((grid.delimiter.join(parts) + record[len(body) :]).encode(text.encoding))
+            file.write((joined(parts, grid.delimiter) + record[len(body) :]).encode(text.encoding))
             done = int(grid.ends[number])
         for piece in text.pieces(done, len(text.text)):
             file.write(piece)
 
 
-def _safe(written: str, cell: str, delimiter: str) -> str:
-    """Return a number in quotes if it holds the delimiter and the cell has none: 1,469 in a table of commas."""
-    return f'"{written}"' if delimiter in written and '"' not in cell else written
+def _rewritten(cell: str, value: str, delimiter: str) -> str:
+    """Return a cell with another value; in quotes if that holds the delimiter, as 1,469 does in a table of commas."""
+    if delimiter == BLANKS:
+        return aligned(cell, value or "NA")  # nothing at all would move the cells that follow
+    return replaced(cell, f'"{value}"' if delimiter in value and '"' not in cell else value)

@@ -158,7 +158,8 @@ def _grid(ask: Request, text: Text, ends: NDArray[np.int64]) -> JsonGrid:
 
 def _wrong(ask: Request, line: str, number: int, error: Exception) -> str:
     """Return what is wrong with a line that is no object."""
-    if line.lstrip().startswith("[") or line.strip() == "{":
+    begun = line.strip()
+    if begun.startswith("[") or (number == 0 and begun.startswith("{") and not begun.endswith("}")):
         return f"{ask.path}: is JSON, but not one object a line: store it as JSON lines, or as csv"
     reason = str(error).partition("\n")[0][:100]
     return f"{ask.path}: line {number + 1:,} is no object of JSON ({reason}): mend or remove it"

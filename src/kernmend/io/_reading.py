@@ -19,6 +19,7 @@ from kernmend.io._numpy import Npy, Npz
 from kernmend.io._packed import Gzipped, ZippedTable
 from kernmend.io._parquet import Parquet
 from kernmend.io._stack import TiffStack
+from kernmend.io._text import BLANKS
 from kernmend.io._xlsx import Xlsx
 
 FORMATS: tuple[Format, ...] = (
@@ -116,8 +117,9 @@ def request(
 
 def _checked_layout(place: Path, layout: Layout) -> Layout:
     """Return what was said of a table of texts; FileError if it makes no sense."""
-    if layout.delimiter is not None and (len(layout.delimiter) != 1 or layout.delimiter in '"\r\n'):
-        raise FileError(f"{place}: the delimiter must be one character, got {layout.delimiter!r}")
+    delimiter = layout.delimiter
+    if delimiter is not None and delimiter != BLANKS and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise FileError(f"{place}: the delimiter must be one character, got {delimiter!r}")
     if layout.decimal not in (None, ".", ","):
         raise FileError(f"{place}: the decimal sign must be a point or a comma, got {layout.decimal!r}")
     if layout.thousands is not None and layout.thousands not in ("", ",", ".", *GROUPERS):

@@ -14,7 +14,10 @@ from kernmend.io._files import FileError
 from kernmend.io._number_format import is_number
 
 # Delimiters that are tried.
-DELIMITERS = (",", ";", "\t", "|", " ")
+DELIMITERS = (",", ";", "\t", "|", " ", "  ")
+# The delimiter of columns that are aligned by any number of blanks; these belong to the cells, so that none is lost.
+BLANKS = "  "
+ALIGNED = re.compile(r"[ \t]*[^ \t]+(?:[ \t]+$)?")
 # Texts that mean a missing value in Excel.
 EXCEL_MISSING = frozenset(["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"])
 MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
@@ -134,6 +137,8 @@ def _stays_open(line: str, delimiter: str, inside: bool) -> bool:
 def cells(record: str, delimiter: str) -> list[str]:
     """Return the cells of a record as they stand there, quotes and blanks included."""
     body = record.rstrip("\r\n")
+    if delimiter == BLANKS:
+        return ALIGNED.findall(body) or [body]
     if '"' not in body:
         return body.split(delimiter)
     out = []
@@ -159,6 +164,19 @@ def plain(cell: str) -> str:
     if len(text) >= 2 and text[0] == text[-1] == '"':
         return text[1:-1].replace('""', '"').strip()
     return text
+
+
+def joined(parts: Sequence[str], delimiter: str) -> str:
+    """Return a record from its cells."""
+    return ("" if delimiter == BLANKS else delimiter).join(parts)
+
+
+def aligned(cell: str, value: str) -> str:
+    """Return a cell with another value that ends where the old one did, as columns of blanks want it."""
+    text = cell.strip()
+    start = cell.index(text)
+    blanks = max(start + len(text) - len(value), min(start, 1))
+    return " " * blanks + value + cell[start + len(text) :]
 
 
 def replaced(cell: str, value: str) -> str:
