@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from circle_file import WRONG, N, frame, names
 
 import kernmend as library
+from kernmend.cli.targets import Refused, check_free
 from kernmend.io import read, replacing
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")
@@ -195,11 +197,25 @@ def test_apply_writes_neither_over_its_model_nor_over_its_inputs(kernmend, model
 
 @pytest.mark.usefixtures("no_work")
 def test_a_read_only_folder_is_noticed_before_the_work(kernmend, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / "closed")
+    monkeypatch.setattr(os, "access", lambda path, *_, **__: Path(path) != tmp_path / "closed")
     (tmp_path / "closed").mkdir()
     for option in ("-o", "--report", "--save-model"):
         done = kernmend("mend", table, option, tmp_path / "closed" / "a.csv", code=2)
         assert f"a.csv cannot be written: the folder {tmp_path / 'closed'} is read-only" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root steps down for a moment")
+def test_a_folder_of_another_user():
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(Refused, match=f"cannot be written: the folder {folder} is read-only"):
+            check_free([folder / "a.csv"], force=False)
+    finally:
+        os.seteuid(0)
+    check_free([folder / "a.csv"], force=False)
+    folder.rmdir()
 
 
 def test_the_folder_in_which_one_is(kernmend, tmp_path, monkeypatch):
