@@ -4,16 +4,17 @@ Csv, Excel and JSON lines are read this way. Each is a `Grid`, which gives its c
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io._arrays import check_image_shape, choose
-from kernmend.io._dataset import Dataset, Mask, Request, Save
+from kernmend.io._dataset import Dataset, Mask, Request
 from kernmend.io._files import FileError
 from kernmend.io._identifiers import measured, note
 from kernmend.io._number_format import NumberFormat, Reading, Shapes, add_cells, best_readings
@@ -84,7 +85,22 @@ def find_columns(grid: Grid, ask: Request, decimals: Sequence[str], *, prefer_pl
     decimal, readings = best_readings(
         shapes, decimals if told is None else (told,), ask.layout.thousands, prefer_plain=prefer_plain
     )
+    readings = [_with_exact_unit(grid, j, one, missing) for j, one in enumerate(readings)]
     return Columns(decimal, shapes, readings, None if grid.header is None else unique(grid.header))
+
+
+def _with_exact_unit(grid: Grid, j: int, one: Reading, missing: frozenset[str]) -> Reading:
+    """Return how a column reads after a look at each cell if its unit has a digit: m2 and m3 have one shape."""
+    if one.format is None or not any(letter.isdigit() for letter in one.format.after):
+        return one
+    others = 0
+    for start in range(0, grid.height, BLOCK):
+        for i, row in enumerate(grid.cells(start, min(start + BLOCK, grid.height)), start=start):
+            text = plain(row[j])
+            if text not in missing and any(map(str.isdigit, text)) and one.format.parse(text) is None:
+                others += 1
+                one = replace(one, word=(i, text)) if others == 1 else one
+    return replace(one, format=None, others=others) if others else one
 
 
 def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Request) -> Array:
@@ -106,7 +122,7 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
 
 
 def grid_dataset(
-    grid: Grid, columns: Columns, ask: Request, *, format: str, save: Any, notes: tuple[str, ...]
+    grid: Grid, columns: Columns, ask: Request, *, format: str, save: Callable[..., None], notes: tuple[str, ...]
 ) -> Dataset:
     """Return the data set of the columns that are measured; `save(temporary, features, formats, A, changed)` writes."""
     labels = _labels(grid, columns, ask)
@@ -124,10 +140,9 @@ def grid_dataset(
         formats = columns.formats(chosen.tolist())
     formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
 
-    def save_matrix(temporary: Any, A: Array, changed: Mask) -> None:
+    def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
         save(temporary, chosen, formats, A, changed)
 
-    matrix_save: Save = save_matrix
     left = np.setdiff1d(np.arange(grid.width), chosen)
     named = columns.names is not None or said  # so that a model finds its columns again
     return Dataset(
@@ -141,7 +156,7 @@ def grid_dataset(
         notes=(*notes, *said, *_notes(columns, set(chosen.tolist()))),
         format=format,
         source=ask.path,
-        save=matrix_save,
+        save=save_matrix,
     )
 
 

@@ -11,7 +11,7 @@ from kernmend._typing import Array
 # Last words of names, in lower case, of columns that hold codes.
 CODES = frozenset(
     [
-        *("barcode", "code", "ean", "gtin", "id", "ids", "index", "isbn", "isin", "key", "nr", "phone", "plz"),
+        *("barcode", "code", "ean", "gtin", "id", "ids", "isbn", "isin", "key", "nr", "phone", "plz"),
         *("postcode", "postleitzahl", "ref", "serial", "sku", "ssn", "tel", "telephone", "uid", "uuid", "zip"),
         "zipcode",
     ]
