@@ -204,8 +204,9 @@ def npy(array, **options):
 
 
 def test_a_later_format(tmp_path):
-    content = forged(about(None, format=3, kernmend="9.9"))
-    assert "kernmend 9.9, use that or a later one" in refused(tmp_path / "later", content, "is of format 3")
+    later = saving.FORMAT + 1
+    content = forged(about(None, format=later, kernmend="9.9"))
+    assert "kernmend 9.9, use that or a later one" in refused(tmp_path / "later", content, f"is of format {later}")
 
 
 def test_an_earlier_format(tmp_path):
