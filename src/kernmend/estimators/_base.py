@@ -4,8 +4,9 @@ import logging
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
@@ -20,12 +21,21 @@ from kernmend.estimators import _summary
 from kernmend.estimators._progress import counting_bar, progress_bar
 from kernmend.large import dask as _dask
 from kernmend.linalg.distances import row_blocks
+from kernmend.model.kernels import Kernel
 from kernmend.repair.completion import check_missing
 from kernmend.solvers import Callback, SolverResult
 
 logger = logging.getLogger("kernmend")
 
 MOVED = 1e-2  # of a sample's length: one that moved farther counts as an outlier, where all may move
+
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def parameters(estimator: type[T]) -> type[T]:
+    """Return the class with its fields, after those of its base, as the keyword-only parameters of its constructor."""
+    return dataclass(kw_only=True, eq=False, repr=False)(estimator)
 
 
 class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -240,3 +250,36 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.allow_nan = self._allow_nan
         return tags
+
+
+class NewRowsRecovery(Recovery):
+    """Base of the estimators that also judge new rows: a subclass has `score_samples`."""
+
+    def score_samples(self, X: Any) -> Any:
+        """Return minus the outlier score of each row: higher is more normal."""
+        raise NotImplementedError
+
+    def decision_function(self, X: Any) -> Any:
+        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
+        return self.score_samples(X) + self.threshold_
+
+    def predict(self, X: Any) -> Any:
+        """Return -1 for the rows that count as corrupted, +1 for the others."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+
+@parameters
+class KernelModel(NewRowsRecovery):
+    """The parameters that both kernel models have."""
+
+    kernel: str | Kernel = "rbf"
+    gamma: float | str = "auto"
+    degree: float = 2
+    coef0: float = 1.0
+    lam: float | str = "auto"
+    rho: float | str = "auto"
+    bounds: Any = None
+    max_iter: int = 200
+    tol: float = 1e-6
+    random_state: Any = None
+    verbose: int = 0

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend.detect.flags import flag_large
-from kernmend.estimators._base import MOVED, Recovery
+from kernmend.estimators._base import MOVED, NewRowsRecovery, Recovery, parameters
 from kernmend.linalg.singular import spectral_norm
 from kernmend.linalg.threads import few_threads
 from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
@@ -22,10 +22,18 @@ NEW_ROWS_ITER = 5000
 REAL = 1e-6  # of the largest singular value
 
 
-class LinearRecovery(Recovery):
+@parameters
+class LinearRecovery(NewRowsRecovery):
     """Base of the models |L|_* + E(X - L): a subclass has `_error_type` and `_auto_lam`, and calls `_fit_rows`."""
 
-    _error_type: type[ErrorTerm]
+    lam: float | str = "auto"
+    noise: float = 0.0
+    contamination: float | str = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    verbose: int = 0
+
+    _error_type: ClassVar[type[ErrorTerm]]
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
         "lam_",
@@ -53,14 +61,6 @@ class LinearRecovery(Recovery):
         check_is_fitted(self)
         X = self._validate(X, reset=False).astype(np.float64, copy=False)
         return -self._scores(X, self._mend(X))
-
-    def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
-        return self.score_samples(X) + self.threshold_
-
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows with a large error, +1 for the others."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _auto_lam(self, X: Array) -> float:
         raise NotImplementedError

@@ -7,11 +7,12 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_common, check_noise
-from kernmend.estimators._base import MOVED
+from kernmend.estimators._base import MOVED, parameters
 from kernmend.estimators._linear import LinearRecovery
 from kernmend.model.terms import EntryTerm
 
 
+@parameters
 class RobustPCA(LinearRecovery):
     """Split the data into a low-rank part and a few wrong entries: principal component pursuit.
 
@@ -90,27 +91,10 @@ class RobustPCA(LinearRecovery):
     True
     """
 
+    rank: int | None = None
+
     _error_type = EntryTerm
     _saved: ClassVar[tuple[str, ...]] = (*LinearRecovery._saved, "entry_outliers_")
-
-    def __init__(
-        self,
-        *,
-        lam: float | str = "auto",
-        noise: float = 0.0,
-        rank: int | None = None,
-        contamination: float | str = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.lam = lam
-        self.noise = noise
-        self.rank = rank
-        self.contamination = contamination
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> "RobustPCA":
         """Mend `X`; the result is in `recovered_`.
