@@ -1,10 +1,11 @@
 """What all estimators share: the checks of their input, the calls that need only `fit`, the last word after a fit."""
 
+import inspect
 import logging
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -20,22 +21,36 @@ from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._progress import counting_bar, progress_bar
 from kernmend.large import dask as _dask
-from kernmend.linalg.distances import row_blocks
 from kernmend.model.kernels import Kernel
 from kernmend.repair.completion import check_missing
 from kernmend.solvers import Callback, SolverResult
 
 logger = logging.getLogger("kernmend")
 
-MOVED = 1e-2  # of a sample's length: one that moved farther counts as an outlier, where all may move
+# Share of a row's length: a row that moved farther counts as an outlier, where all may move.
+MOVED = 1e-2
+# Threshold of `_flag_large` above the median, in spreads of the lower half of the scores (median - 15.87th percentile,
+# a standard deviation if scores are normal).
+LARGE = 5.0
 
 T = TypeVar("T")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def parameters(estimator: type[T]) -> type[T]:
-    """Return the class with its fields, after those of its base, as the keyword-only parameters of its constructor."""
-    return dataclass(kw_only=True, eq=False, repr=False)(estimator)
+    """Return the class with a constructor whose keyword-only parameters are its public fields, after those of its base.
+
+    The constructor is that of a dataclass, which scikit-learn introspects as any other, but the class is none: of a
+    dataclass Dask compares the fields only, and would take two fits with the same parameters for the same.
+    """
+    known: dict[str, tuple[str, Any, Any]] = {}
+    for base in reversed(estimator.__mro__):
+        for name, kind in inspect.get_annotations(base).items():
+            if name in vars(base) and not name.startswith("_"):
+                known[name] = (name, kind, vars(base)[name])
+    made = make_dataclass(estimator.__name__, known.values(), kw_only=True)
+    estimator.__init__ = made.__init__  # type: ignore[method-assign, misc]
+    return estimator
 
 
 class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -201,6 +216,15 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         self.threshold_ = threshold
         self.outliers_ = scores > threshold
 
+    def _flag_large(self) -> None:
+        """Flag the rows whose score is far above the others: above median + `LARGE` (median - 15.87th percentile).
+
+        Outliers do not change the spread of the lower half. Where half of the scores are 0 the threshold is `MOVED`;
+        where every row has some error it is higher.
+        """
+        low, median = np.percentile(self.outlier_scores_, [15.87, 50.0])
+        self._set_flags(max(MOVED, float(median + LARGE * (median - low))))
+
     def _seed(self) -> int:
         if self.random_state is None:
             return 0
@@ -208,9 +232,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
     def _remember(self, X: Array) -> None:
         """Keep what the changed rows were, and only those, for a report. A missing entry counts as changed."""
-        blocks = row_blocks(*X.shape)
-        changed = [block.start + np.flatnonzero((X[block] != self.recovered_[block]).any(axis=1)) for block in blocks]
-        self._changed_rows = np.concatenate(changed)
+        self._changed_rows = np.flatnonzero((self.recovered_ != X).any(axis=1))
         self._originals = X[self._changed_rows]
         self._n_reference = 0
 

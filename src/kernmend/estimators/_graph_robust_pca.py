@@ -7,7 +7,6 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice, check_common
-from kernmend.detect.flags import flag_large
 from kernmend.estimators._base import MOVED, Recovery, parameters
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.linalg.singular import spectral_norm
@@ -217,7 +216,7 @@ class GraphRobustPCA(Recovery):
         """Store what is wrong, by the size of the errors beside that of the data."""
         length = float(np.median(row_lengths(X))) or float(np.mean(row_lengths(X))) or 1.0
         self.outlier_scores_ = row_lengths(errors)[:, 0] / length
-        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
+        self._flag_large()
         self.entry_outliers_ = np.abs(errors) > MOVED * length / float(np.sqrt(X.shape[1]))
 
 

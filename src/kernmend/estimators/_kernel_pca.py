@@ -13,7 +13,7 @@ from kernmend.estimators._base import parameters
 from kernmend.estimators._subspace import SubspaceRecovery
 from kernmend.linalg.distances import median_squared_distance
 from kernmend.model.kernels import RBF
-from kernmend.model.objective import Parts
+from kernmend.model.terms import Parts
 from kernmend.solvers.preimage import solve_preimage
 from kernmend.solvers.result import Callback, History, SolverResult
 

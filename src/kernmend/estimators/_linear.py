@@ -9,8 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
-from kernmend.detect.flags import flag_large
-from kernmend.estimators._base import MOVED, NewRowsRecovery, Recovery, parameters
+from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.linalg.singular import spectral_norm
 from kernmend.linalg.threads import few_threads
 from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
@@ -90,7 +89,7 @@ class LinearRecovery(NewRowsRecovery):
         self._keep(result, X.dtype)
         self.rank_ = len(self.components_)
         self.outlier_scores_ = self._scores(data, result.A)
-        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
+        self._flag_large()
         return term.gross(result.A)
 
     def _mend(self, X: Array) -> Array:

@@ -7,8 +7,7 @@ from sklearn.utils import check_array
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_common
-from kernmend.detect.flags import flag_large
-from kernmend.estimators._base import MOVED, Recovery, parameters
+from kernmend.estimators._base import Recovery, parameters
 from kernmend.estimators._linear import typical
 from kernmend.estimators._outlier_pursuit import pursuit_lam
 from kernmend.linalg.singular import compact_svd
@@ -143,7 +142,7 @@ class LowRankRepresentation(Recovery):
         self.coefficients_ = (W @ P.T).astype(X.dtype, copy=False)
         self.affinity_ = _affinity(nuclear, len(X)).astype(X.dtype, copy=False)
         self.outlier_scores_ = row_lengths(data - L)[:, 0] / length
-        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
+        self._flag_large()
         self._tell(X)
         return self
 

@@ -57,11 +57,26 @@ def row_lengths(X: Array) -> Array:
 # --- terms ----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Parts:
+    """F(A, B) = low_rank + error + gram, the three terms of eq. (relax), and the rank of B."""
+
+    low_rank: float
+    error: float
+    gram: float
+    rank: int
+
+    @property
+    def total(self) -> float:
+        """The objective itself."""
+        return self.low_rank + self.error + self.gram
+
+
 class Term:
     """A function f of a matrix. A subclass has `value` and `prox`."""
 
     part: ClassVar[Literal["low_rank", "error", "gram"]] = "error"
-    """Which column of the history it counts for."""
+    """Which of the `Parts` of the objective it belongs to."""
     rank: int = 0
     """Rank of the last result of `prox`, if f is what makes it low."""
 
