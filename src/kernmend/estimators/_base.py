@@ -53,6 +53,11 @@ def parameters(estimator: type[T]) -> type[T]:
     return estimator
 
 
+def is_lazy(X: Any) -> bool:
+    """Return whether `X` belongs to dask, without importing it."""
+    return type(X).__module__.partition(".")[0] == "dask"
+
+
 class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators. A subclass sets `recovered_`, `outlier_scores_`, `outliers_` and calls `_keep`, `_tell`.
 
@@ -180,11 +185,11 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         """Return X as a float array; ValueError that says where it has what it may not have."""
         options = {"dtype": [np.float64, np.float32], **options}
         X = validate_data(self, X, ensure_all_finite=False, reset=reset, **options)
-        names = getattr(self, "feature_names_in_", None)
-        check_infinite(X, names)
-        if not self._allow_nan:
-            check_no_missing(X, names)
-        elif np.isnan(X).any():
+        if not np.isfinite(X).all():
+            names = getattr(self, "feature_names_in_", None)
+            check_infinite(X, names)
+            if not self._allow_nan:
+                check_no_missing(X, names)
             check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
         return np.asarray(X)
 
@@ -297,7 +302,7 @@ class KernelModel(NewRowsRecovery):
     kernel: str | Kernel = "rbf"
     gamma: float | str = "auto"
     degree: float = 2
-    coef0: float = 1.0
+    coef0: Any = 1.0
     lam: float | str = "auto"
     rho: float | str = "auto"
     bounds: Any = None

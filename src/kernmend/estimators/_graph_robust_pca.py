@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_choice, check_common
+from kernmend._validation import check_auto, check_choice, check_common, check_count
 from kernmend.estimators._base import MOVED, Recovery, parameters
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.linalg.singular import spectral_norm
@@ -169,8 +169,7 @@ class GraphRobustPCA(Recovery):
             value = getattr(self, name)
             if not (isinstance(value, numbers.Real) and float(value) == 0):
                 check_auto(name, value)
-        if not (isinstance(self.n_neighbors, numbers.Integral) and int(self.n_neighbors) >= 1):
-            raise ValueError(f"n_neighbors must be an integer >= 1, got {self.n_neighbors!r}")
+        check_count("n_neighbors", self.n_neighbors)
         check_common(self)
 
     def _laplacian(self, name: str, graph: Any, nodes: Array) -> Any:

@@ -1,11 +1,8 @@
 """Outlier pursuit."""
 
-from typing import Any
-
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_common, check_noise
 from kernmend.estimators._linear import LinearRecovery
 from kernmend.model.terms import RowTerm
 
@@ -84,23 +81,6 @@ class OutlierPursuit(LinearRecovery):
     """
 
     _error_type = RowTerm
-
-    def fit(self, X: Any, y: Any = None) -> "OutlierPursuit":
-        """Mend `X`; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The corrupted data; NaN means missing, inf is an error.
-        y : ignored
-        """
-        lam, noise = check_auto("lam", self.lam), check_noise(self.noise)
-        check_common(self)
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
-        self._fit_rows(X, lam, noise)
-        self._tell(X)
-        return self
 
     def _auto_lam(self, X: Array) -> float:
         return pursuit_lam(X.shape[0], float(np.isfinite(X).sum(axis=1).mean()))

@@ -1,13 +1,12 @@
 """Principal component pursuit."""
 
-import numbers
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_common, check_noise
-from kernmend.estimators._base import MOVED, parameters
+from kernmend._validation import check_count
+from kernmend.estimators._base import parameters
 from kernmend.estimators._linear import LinearRecovery
 from kernmend.model.terms import EntryTerm
 
@@ -96,31 +95,8 @@ class RobustPCA(LinearRecovery):
     _error_type = EntryTerm
     _saved: ClassVar[tuple[str, ...]] = (*LinearRecovery._saved, "entry_outliers_")
 
-    def fit(self, X: Any, y: Any = None) -> "RobustPCA":
-        """Mend `X`; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The corrupted data; NaN means missing, inf is an error.
-        y : ignored
-        """
-        lam, noise = check_auto("lam", self.lam), check_noise(self.noise)
-        rank = self._check_rank()
-        check_common(self)
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
-        S = self._fit_rows(X, lam, noise, rank)
-        self.entry_outliers_ = np.abs(S) > MOVED * self._length / np.sqrt(X.shape[1])
-        self._tell(X)
-        return self
-
     def _auto_lam(self, X: Array) -> float:
         return 1.0 / float(np.sqrt(max(X.shape)))
 
-    def _check_rank(self) -> int | None:
-        if self.rank is None:
-            return None
-        if isinstance(self.rank, numbers.Integral) and not isinstance(self.rank, bool) and int(self.rank) >= 1:
-            return int(self.rank)
-        raise ValueError(f"rank must be None or an integer >= 1, got {self.rank!r}")
+    def _rank(self) -> int | None:
+        return None if self.rank is None else check_count("rank", self.rank, "None or ")

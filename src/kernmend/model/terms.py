@@ -1,4 +1,4 @@
-"""Proximal operators of the convex models, as functions and as the terms that `solvers.admm` puts together.
+"""Proximal operators of the convex models: the terms that `solvers.admm` puts together.
 
     prox of t f at V:  argmin over A of t f(A) + |A - V|_F^2 / 2
 
@@ -14,47 +14,11 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.linalg.singular import TopSingular
 
-# --- pure functions -------------------------------------------------------------------------------------------------
-
-
-def shrink_entries(X: Array, t: float) -> Array:
-    """Return the prox of t |.|_1: every entry nearer to 0 by t.
-
-    >>> import numpy as np
-    >>> shrink_entries(np.array([[3.0, -0.5]]), 1.0)
-    array([[2., 0.]])
-    """
-    out: Array = X - np.clip(X, -t, t)
-    return out
-
-
-def shrink_rows(X: Array, t: float) -> Array:
-    """Return the prox of t times the sum of the rows' lengths: every row shorter by t.
-
-    >>> import numpy as np
-    >>> shrink_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0)
-    array([[2.4, 3.2],
-           [0. , 0. ]])
-    """
-    out: Array = X * (1.0 - t / np.maximum(row_lengths(X), t or 1.0))
-    return out
-
-
-def shrink_singular_values(X: Array, t: float) -> tuple[Array, Array]:
-    """Return the prox of t |.|_*, and its singular values above 0: every singular value nearer to 0 by t."""
-    U, s, Vt = np.linalg.svd(X, full_matrices=False)
-    kept = s > t
-    s = s[kept] - t
-    return (U[:, kept] * s) @ Vt[kept], s
-
 
 def row_lengths(X: Array) -> Array:
     """Return the lengths of the rows, as a column."""
     out: Array = np.sqrt(np.einsum("ij,ij->i", X, X))[:, np.newaxis]
     return out
-
-
-# --- terms ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
