@@ -67,20 +67,9 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
     _allow_nan = True
     _saved: ClassVar[tuple[str, ...]] = (
-        "n_features_in_",
-        "feature_names_in_",
-        "recovered_",
-        "outlier_scores_",
-        "outliers_",
-        "threshold_",
-        "history_",
-        "objective_",
-        "n_iter_",
-        "stop_reason_",
-        "rank_",
-        "_changed_rows",
-        "_originals",
-        "_n_reference",
+        *("n_features_in_", "feature_names_in_", "recovered_", "outlier_scores_", "outliers_", "threshold_"),
+        *("history_", "objective_", "n_iter_", "stop_reason_", "rank_"),
+        *("_changed_rows", "_originals", "_n_reference"),
     )
     """What a model file holds besides the parameters. A subclass adds what its `fit` sets."""
     _caches: ClassVar[tuple[str, ...]] = ("_of_landmarks", "_gathered")

@@ -114,12 +114,7 @@ class GraphRobustPCA(Recovery):
 
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
-        "lam_",
-        "gamma_",
-        "feature_gamma_",
-        "laplacian_",
-        "feature_laplacian_",
-        "entry_outliers_",
+        *("lam_", "gamma_", "feature_gamma_", "laplacian_", "feature_laplacian_", "entry_outliers_"),
     )
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None, feature_graph: Any = None) -> "GraphRobustPCA":

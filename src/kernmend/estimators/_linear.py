@@ -36,13 +36,7 @@ class LinearRecovery(NewRowsRecovery):
     _error_type: ClassVar[type[ErrorTerm]]
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
-        "lam_",
-        "components_",
-        "singular_values_",
-        "_slack",
-        "_length",
-        "_penalty",
-        "_weights",
+        *("lam_", "components_", "singular_values_", "_slack", "_length", "_penalty", "_weights"),
     )
 
     def fit(self, X: Any, y: Any = None) -> Self:

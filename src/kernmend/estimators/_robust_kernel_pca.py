@@ -136,15 +136,7 @@ class RobustKernelPCA(SubspaceRecovery):
     _share = 0.95
     _saved: ClassVar[tuple[str, ...]] = (
         *SubspaceRecovery._saved,
-        "error_",
-        "C_",
-        "sigma_",
-        "_L",
-        "_scale",
-        "_bounds",
-        "_subspace",
-        "_seen",
-        "_mended",
+        *("error_", "C_", "sigma_", "_L", "_scale", "_bounds", "_subspace", "_seen", "_mended"),
     )
 
     def fit(self, X: Any, y: Any = None) -> "RobustKernelPCA":

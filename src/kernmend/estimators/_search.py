@@ -81,18 +81,9 @@ class RecoverySearch(NewRowsRecovery):
 
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
-        *(
-            "best_estimator_",
-            "best_params_",
-            "best_score_",
-            "cv_results_",
-            "kernel_",
-            "gamma_",
-            "lam_",
-            "rho_",
-            "error_",
-        ),
-        *("suspects_", "entry_scores_", "entry_outliers_", "calibration_error_"),
+        *("best_estimator_", "best_params_", "best_score_", "cv_results_"),
+        *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
+        *("suspects_", "entry_scores_", "entry_outliers_"),
     )
 
     def fit(self, X: Any, y: Any = None, *, good: Any = None, wrong: Any = None) -> "RecoverySearch":

@@ -52,8 +52,8 @@ class SubspaceRecovery(NewRowsRecovery):
         self._groups = TwoGroups.of(_log(distances))
         self.outlier_scores_ = self._scores(distances)
         chance = float(np.log10(distances.size / ALPHA))
-        line = float(self._groups.u(np.array([self._groups.threshold(SURE)]))[0]) / LOG10
-        self._set_flags(max(min(line, chance), float(self._scores(np.array([least]))[0])))
+        sure = float(self._groups.u(np.array([self._groups.threshold(SURE)]))[0]) / LOG10
+        self._set_flags(max(min(sure, chance), float(self._scores(np.array([least]))[0])))
 
     def _scores(self, distances: Array) -> Array:
         """Return -log10 of the chance of a good row being as far off."""
