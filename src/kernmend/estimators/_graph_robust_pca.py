@@ -8,6 +8,7 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice, check_common, check_count
 from kernmend.estimators._base import MOVED, Recovery, parameters
+from kernmend.estimators._linear import typical
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.linalg.singular import spectral_norm
 from kernmend.model.graphs import GraphTerm, TwoGraphs, check_graph, neighbour_graph, normalised_laplacian
@@ -208,7 +209,7 @@ class GraphRobustPCA(Recovery):
 
     def _score(self, errors: Array, X: Array) -> None:
         """Store what is wrong, by the size of the errors beside that of the data."""
-        length = float(np.median(row_lengths(X))) or float(np.mean(row_lengths(X))) or 1.0
+        length = typical(row_lengths(X))
         self.outlier_scores_ = row_lengths(errors)[:, 0] / length
         self._flag_large()
         self.entry_outliers_ = np.abs(errors) > MOVED * length / float(np.sqrt(X.shape[1]))
