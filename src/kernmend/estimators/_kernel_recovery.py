@@ -15,7 +15,7 @@ from kernmend.large import landmarks as large
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.calibrate import Calibration, calibrate
 from kernmend.repair.learn import Learned, Learner
-from kernmend.repair.row_mender import Mask, RowMender, blocks
+from kernmend.repair.row_mender import Mask, RowMender
 from kernmend.repair.units import Units, resolve_bounds
 
 
@@ -223,7 +223,7 @@ class KernelRecovery(KernelModel):
             return lazy.by_rows(self, "transform", X)
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
-        for rows in blocks(X.shape[0]):
+        for rows in large.blocks(X.shape[0]):
             out[rows] = self._rows.mend(X[rows])[0]
         return out
 
@@ -233,7 +233,7 @@ class KernelRecovery(KernelModel):
         if is_lazy(X):
             return lazy.by_rows(self, "score_samples", X)
         X = self._validate(X, reset=False)
-        return -np.concatenate([self._rows.judge(X[rows]).scores for rows in blocks(X.shape[0])])
+        return -np.concatenate([self._rows.judge(X[rows]).scores for rows in large.blocks(X.shape[0])])
 
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows that do not fit the good ones, +1 for the others."""

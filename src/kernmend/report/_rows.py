@@ -37,16 +37,17 @@ def row_facts(given: Given, rows: Rows, max_rows: int, view: str, image_shape: A
     before, after = given.before(shown), given.after(shown)
     spread = _spread(given.recovered)
     facts: dict[str, Any] = {"view": view, "columns": None, "image_shape": None, "range": None, "positions": None}
-    changes = (np.isnan(before) | (before != after)).sum(axis=1).tolist()
     marked = np.isnan(before) | (np.abs(after - before) > MARKED * spread)
-    marked_rows: list[list[int]] = [[] for _ in shown]
     if view == PICTURES:
         before, after, facts["image_shape"] = _pictures(before, after, image_shape)
         facts["range"] = rounded(bounds if bounds is not None else _range(given.recovered))
+        marked_rows: list[list[int]] = [[] for _ in shown]
     elif view == CURVES:
         before, after, facts["positions"] = _curves(before, after)
-        facts["columns"] = [given.columns[0], given.columns[-1]] if given.columns is not None else None
+        ends = (0, -1)
+        facts["columns"] = [given.columns[end] for end in ends] if given.columns is not None else None
         facts["range"] = rounded(_range(given.recovered))
+        marked_rows = [[] for _ in shown]
     else:
         columns = _table_columns(before, after, spread)
         facts["columns"] = [given.columns[j] if given.columns else f"column {j}" for j in columns.tolist()]
@@ -54,6 +55,7 @@ def row_facts(given: Given, rows: Rows, max_rows: int, view: str, image_shape: A
         facts["spread"] = rounded(spread[columns])
         before, after, marked = before[:, columns], after[:, columns], marked[:, columns]
         marked_rows = [np.flatnonzero(cells).tolist() for cells in marked]
+    changes = (np.isnan(given.before(shown)) | (given.before(shown) != given.after(shown))).sum(axis=1).tolist()
     parts = zip(
         shown.tolist(), changes, marked_rows, rounded(before), rounded(after), rounded(after - before), strict=True
     )
