@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend._validation import check_low_rank
 from kernmend.estimators._base import MOVED, KernelModel, parameters
+from kernmend.large.landmarks import blocks
 from kernmend.model.errors import KernelError, error_model
 from kernmend.model.kernels import auto_gamma, make_kernel
 from kernmend.model.penalties import cutoff_from_rho
@@ -15,7 +16,6 @@ from kernmend.repair import completion
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
 from kernmend.repair.learn import CHANGED
 from kernmend.repair.mender import Mender, Settings
-from kernmend.repair.row_mender import blocks
 from kernmend.repair.units import Units, resolve_bounds
 
 
