@@ -254,8 +254,10 @@ w.read = reading"""
     assert names(tmp_path) == ["circle.csv"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("delay", [0.02, 0.2, 0.6, 1.0, 1.5])
+@pytest.mark.parametrize(
+    ("delay", "number"),
+    [(0.02, signal.SIGTERM), (0.2, signal.SIGINT), (0.6, signal.SIGTERM), (1.0, signal.SIGINT), (1.5, signal.SIGTERM)],
+)
 def test_stopped_at_any_moment(delay, number, table, tmp_path):
     command = [sys.executable, "-c", START.format(patch="print('ready', flush=True)"), "mend", str(table), "-o"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

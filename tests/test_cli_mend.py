@@ -12,6 +12,8 @@ from kernmend._mend import score
 from kernmend.estimators import KernelRecovery, RobustPCA
 from kernmend.estimators._summary import one_in
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
 # --- mend -------------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,8 @@ from kernmend._mend import METHODS, make_estimator
 from kernmend.estimators._base import Recovery
 from kernmend.io.frames import as_table, settle
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
 
 def circle(n=200, bad=(7, 80), scale=1.0):
     angle = np.random.default_rng(0).uniform(0, 2 * np.pi, n)

@@ -23,6 +23,8 @@ from kernmend.io import model_file as saving
 from kernmend.io.model_file import ModelError
 from kernmend.model.kernels import RBF, Polynomial, RadialKernel
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
 
 def same(first, second, X):
     assert type(second) is type(first)

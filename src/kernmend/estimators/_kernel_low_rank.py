@@ -7,10 +7,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_low_rank
-from kernmend.estimators._base import MOVED, Recovery
+from kernmend.estimators._base import MOVED, KernelModel, parameters
 from kernmend.large.landmarks import blocks
 from kernmend.model.errors import KernelError, error_model
-from kernmend.model.kernels import Kernel, auto_gamma, make_kernel
+from kernmend.model.kernels import auto_gamma, make_kernel
 from kernmend.model.penalties import cutoff_from_rho
 from kernmend.repair import completion
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
@@ -19,7 +19,8 @@ from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units, resolve_bounds
 
 
-class KernelLowRank(Recovery):
+@parameters
+class KernelLowRank(KernelModel):
     """Recover data that has low rank in a kernel space: the model of Xie, Wu, Liu and Wang (2019).
 
     Every row may move. Over the data A and B, eq. (relax),
@@ -109,50 +110,16 @@ class KernelLowRank(Recovery):
     True
     """
 
+    error: Any = "kernel"
+    penalty: str = "auto"
+    solver: str = "reduced"
+    init: Any = "data"
+    scale: Any = None
+
     _saved: ClassVar[tuple[str, ...]] = (
-        *Recovery._saved,
+        *KernelModel._saved,
         *("kernel_", "gamma_", "lam_", "rho_", "error_", "entry_outliers_", "_mender", "_settings", "_units"),
     )
-    _mender: Mender
-    _settings: Settings
-    _units: Units
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 2,
-        coef0: float = 1.0,
-        lam: float | str = "auto",
-        rho: float | str = "auto",
-        error: Any = "kernel",
-        penalty: str = "auto",
-        solver: str = "reduced",
-        init: Any = "data",
-        bounds: Any = None,
-        scale: Any = None,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.lam = lam
-        self.rho = rho
-        self.error = error
-        self.penalty = penalty
-        self.solver = solver
-        self.init = init
-        self.bounds = bounds
-        self.scale = scale
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, gram: Any = None, start_gram: Any = None) -> "KernelLowRank":
         """Recover `X`; the result is in `recovered_`.
@@ -199,14 +166,6 @@ class KernelLowRank(Recovery):
         X = self._enter(self._validate(X, reset=False))
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._mender.L)))) or 1.0
         return -KernelError(self.kernel_, X, length).residuals(self._move(X)) / length
-
-    def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
-        return self.score_samples(X) + self.threshold_
-
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that move by more than the threshold, +1 for the others."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _recover(self, X: Array, schatten: bool, gram: Any, start_gram: Any) -> None:
         """Minimise, in the units of the fit, and store what follows."""
