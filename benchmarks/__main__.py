@@ -21,6 +21,7 @@ from benchmarks import (
     files,
     growth,
     imports,
+    joint,
     methods,
     methods_picture,
     real,
@@ -44,13 +45,14 @@ BENCHMARKS = {
     "cost": cost.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
+    "joint": joint.run,
     "walks": walks.run,
     "cluster": cluster.run,
     "files": files.run,
     "growth": growth.run,
     "real": real.run,
 }
-LONG = ("entries", "detectors", "files")  # half an hour: only when named
+LONG = ("entries", "detectors", "files", "joint")  # half an hour: only when named
 WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
 
 

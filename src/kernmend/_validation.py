@@ -135,11 +135,11 @@ def check_recovery(est: Any) -> None:
 def check_low_rank(est: Any) -> None:
     """Check the parameters of `KernelLowRank`."""
     check_model(est)
-    _check_error(est.error, tuple(ERROR_MODELS))
+    _check_error(est.error, ("auto", *ERROR_MODELS))
     check_choice("penalty", est.penalty, ("auto", *PENALTIES))
     check_choice("solver", est.solver, tuple(SOLVERS))
     if isinstance(est.init, str):
-        check_choice("init", est.init, ("data", "zeros"))
+        check_choice("init", est.init, ("auto", "data", "zeros"))
     check_budget(est)
     if est.penalty == "schatten" and not (isinstance(est.rho, str) and est.rho == "auto"):
         raise ValueError("rho belongs to the nuclear penalty: leave it at 'auto' with penalty='schatten'")
@@ -166,7 +166,7 @@ def check_kernel(est: Any) -> None:
             )
         check_choice("kernel", est.kernel, tuple(KERNELS))
         if est.kernel == "poly":
-            Polynomial(est.degree, est.coef0)
+            Polynomial(est.degree, 1.0 if isinstance(est.coef0, str) and est.coef0 == "auto" else est.coef0)
 
 
 def check_common(est: Any) -> None:

@@ -20,11 +20,6 @@ UNUSED = "nothing was flagged, so nothing was calibrated: the start value"
 SEARCHED = "searched: the best of the settings tried on good rows with injected errors"
 MEDIAN = "1 / (median squared distance of two rows)"
 RULES: dict[str, dict[str, str]] = {
-    "KernelLowRank": {
-        "gamma": MEDIAN,
-        "rho": "from the eigenvalues of the Gram matrix: the cut-off between surface and noise",
-        "lam": "from how strongly the rows pull on each other: typical rows stay",
-    },
     "OutlierPursuit": {"lam": "the largest value that keeps 15 % random rows from being taken for signal"},
     "RobustPCA": {"lam": "1 / sqrt(max(rows, columns)), the choice of Candès, Li, Ma and Wright"},
     "LowRankRepresentation": {"lam": "half the rule of OutlierPursuit, divided by the median length of the rows"},
@@ -67,7 +62,7 @@ def parameter_facts(est: Any) -> list[dict[str, str]]:
     given = inner.get_params(deep=False)
     facts = [
         _fact(name, given[name], getattr(est, f"{name}_"), _reason(est, name, given[name]))
-        for name in ("kernel", "gamma", "lam", "rho", "error", "C", "sigma", "feature_gamma")
+        for name in ("kernel", "gamma", "coef0", "lam", "rho", "error", "C", "sigma", "feature_gamma")
         if hasattr(est, f"{name}_") and name in given
     ]
     facts.append(_fact("rank", None, est.rank_, "dimensions that the mended data has, above the cut-off"))
@@ -83,7 +78,7 @@ def parameter_facts(est: Any) -> list[dict[str, str]]:
 
 def _kind(est: Any) -> str:
     """Return the name of the estimator, of ours where it is a subclass of one."""
-    names = {*RULES, *CHANCES}
+    names = {*RULES, *CHANCES, *MEANINGS}
     return next((base.__name__ for base in type(est).__mro__ if base.__name__ in names), type(est).__name__)
 
 
@@ -98,6 +93,8 @@ def _fact(name: str, given: Any, used: Any, why: str) -> dict[str, str]:
 def _reason(est: Any, name: str, given: Any) -> str:
     if not isinstance(given, str) or given != "auto":
         return "given, or the default" if isinstance(given, str) else "given"
+    if _kind(est) == "KernelLowRank":
+        return _joint_reason(est)
     if not (_is_search(est) or _kind(est) == "KernelRecovery"):
         return RULES.get(_kind(est), {}).get(name, "by rule")
     if name == "error" and est.n_features_in_ < LEAST_FEATURES:
@@ -105,6 +102,15 @@ def _reason(est: Any, name: str, given: Any) -> str:
     if not est.outliers_.any():
         return UNUSED
     return SEARCHED if _is_search(est) else CALIBRATED
+
+
+def _joint_reason(est: Any) -> str:
+    """Return why the paper's model has its parameters."""
+    if est.lam_ is None:
+        return f"nothing was mended: {est.reason_}"
+    if np.isnan(est.choice_cost_):
+        return "by rule"
+    return f"{est.reason_}: it leaves {100 * est.choice_cost_:.0f} % of what doing nothing leaves"
 
 
 def _threshold_reason(est: Any, given: dict[str, Any]) -> str:
