@@ -18,6 +18,7 @@ from benchmarks import (
     detectors,
     entries,
     evaluation,
+    files,
     growth,
     imports,
     joint,
@@ -47,16 +48,18 @@ BENCHMARKS = {
     "joint": joint.run,
     "walks": walks.run,
     "cluster": cluster.run,
+    "files": files.run,
     "growth": growth.run,
     "real": real.run,
 }
-LONG = ("entries", "detectors", "joint")  # half an hour: only when named
+LONG = ("entries", "detectors", "files", "joint")  # half an hour: only when named
 WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
 
 
 def main() -> None:
-    if sys.argv[1:2] in (["growth"], ["real"], ["walks"]):  # they have options, and a page that says where it was made
-        {"growth": growth, "real": real, "walks": walks}[sys.argv[1]].main(sys.argv[2:])
+    with_options = {"files": files, "growth": growth, "real": real, "walks": walks}
+    if sys.argv[1:] and sys.argv[1] in with_options:  # some of them make a page that says where it was made
+        with_options[sys.argv[1]].main(sys.argv[2:])
         return
     names = sys.argv[1:] or [name for name in BENCHMARKS if name not in LONG + WRITING]
     unknown = [name for name in names if name not in BENCHMARKS]

@@ -183,6 +183,6 @@ def test_rows_that_others_predict_to_three_digits_have_no_effect():
     choice = choose_score(flat)
     measure = Measure.of(choice.kind, choice.eps, choice.span)
     assert measure.least_effect == EFFECT * nearest_distance(flat)
-    assert measure.of_span()[1].mean() < 0.1
+    assert measure.visible_in_span().mean() < 0.1
     off = flat + rng.standard_normal(flat.shape)
-    assert measure.of_rows(off, measure.span.project(off))[1].all()
+    assert measure.visible(off, measure.span.project(off)).all()

@@ -14,6 +14,7 @@ from kernmend import KernelLowRank, KernelRecovery, RecoverySearch
 from kernmend.io.model_file import ModelError
 from kernmend.model import errors
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
 PAGE = Path(__file__).parents[2] / "docs" / "new_error.md"
 
 

@@ -18,7 +18,17 @@ def paper(*arguments, code=0):
     return result.output
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    """Galleries of one image a row, and settings chosen in a hurry: what is tested is that there are such."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kernmend.paper.figures.SHOWN", 1)
+        patch.setattr("kernmend.repair.calibrate.SEARCH_ITERATIONS", 2)
+        patch.setattr("kernmend.repair.calibrate.PASSES", (1, 1))
+        yield
+
+
+@pytest.fixture(scope="module")
 def coil(tmp_path_factory):
     """A folder with a made-up COIL-20: two objects, smooth blobs that wander with the angle."""
     folder = tmp_path_factory.mktemp("coil")
@@ -34,7 +44,7 @@ def coil(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def finished(tmp_path_factory, coil):
     """The folder of a finished quick run of everything."""
     out = tmp_path_factory.mktemp("paper")

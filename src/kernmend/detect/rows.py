@@ -189,31 +189,34 @@ class RowDetector:
         measure = Measure.of(choice.kind, choice.eps, choice.span if same else choice.span.against(Y[sample]))
         scores, visible = np.empty(len(Y)), np.empty(len(Y), dtype=bool)
         if sample.size < len(Y):
-            scores[:], visible[:] = measure.of_rows(Y, measure.span.project(Y))
-        scores[sample], visible[sample] = measure.of_span()
+            projected = measure.span.project(Y)
+            scores[:], visible[:] = measure.scores(Y, projected), measure.visible(Y, projected)
+        scores[sample], visible[sample] = measure.scores_of_span(), measure.visible_in_span()
         plain, chosen = choose_scoring(Y, sample, scores, visible, measure, cap, evidence, choice.power < INFORMATIVE)
         groups = chosen.groups
         threshold, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
         suspect = min(threshold, suspect, float(np.log(len(Y))))
-        u = _combined(plain.groups.u(plain.scores), groups.u(chosen.scores), visible, threshold, cap)
+        u = _combined(plain.groups.u(plain.scores), groups.u(chosen.scores), threshold, cap)
+        u = np.where(visible, u, np.minimum(u, threshold))
         reference = landmarks(Y, np.flatnonzero((u <= threshold) | good))
         if not np.array_equal(reference, sample):
             measure = replace(measure, span=measure.span.against(Y[reference]))
-        neighbours = chosen.neighbours and chosen.neighbours.against(measure.span.L, measure.of_span()[0])
+        neighbours = chosen.neighbours and chosen.neighbours.against(measure.span.L, measure.scores_of_span())
         return cls(measure, plain.groups, neighbours, groups, cap, threshold, suspect, u[reference]), u
 
     def against(self, Y: Array) -> "RowDetector":
         """Return a detector whose reference is the good rows `Y`: these set the level of scores; thresholds stay."""
         span = self.measure.span.against(Y[landmarks(Y, np.arange(len(Y)))])
         measure = replace(self.measure, span=span, units=error_units(span.leave_one_out(self.measure.eps)[1]))
-        scores, visible = measure.of_span()
+        scores = measure.scores_of_span()
         plain = groups = _recentred(self.plain if self.neighbours else self.groups, scores, least_spread(Y))
         neighbours, expected = self.neighbours and self.neighbours.against(span.L, scores), None
         if neighbours is not None:
             expected = neighbours.expected(span.L, np.arange(len(scores)))
             groups = _recentred(self.groups, scores - expected, least_spread(Y))
         moved = replace(self, measure=measure, plain=plain, neighbours=neighbours, groups=groups)
-        return replace(moved, reference_u=moved._u(scores, visible, expected))
+        u = moved._u(scores, expected)
+        return replace(moved, reference_u=np.where(measure.visible_in_span(), u, np.minimum(u, self.threshold)))
 
     def u(self, Y: Array) -> Array:
         """Return u of rows, each by itself; rows of the reference, which are their own neighbours, have theirs."""
@@ -224,28 +227,29 @@ class RowDetector:
         seen = near[(np.abs(Y[near] - span.L[nearest[near]]) <= size).all(axis=1)]
         projected: Array = K @ span.U
         del K  # as large as what comes next
-        scores, visible = self.measure.of_rows(Y, projected)
-        u = self._u(scores, visible, None if self.neighbours is None else self.neighbours.expected(Y))
+        expected = None if self.neighbours is None else self.neighbours.expected(Y)
+        u = self._u(self.measure.scores(Y, projected), expected)
+        high = np.flatnonzero(u > self.threshold)
+        u[high[~self.measure.visible(Y[high], projected[high])]] = self.threshold
         u[seen] = self.reference_u[nearest[seen]]
         return u
 
-    def _u(self, scores: Array, visible: NDArray[np.bool_], expected: Array | None) -> Array:
+    def _u(self, scores: Array, expected: Array | None) -> Array:
         """Return u of rows from their scores, and from what these exceed the expected ones by."""
         plain = self.plain.u(scores)
-        relative = plain if expected is None else self.groups.u(scores - expected)
-        return _combined(plain, relative, visible, self.threshold, self.cap)
+        return (
+            plain if expected is None else _combined(plain, self.groups.u(scores - expected), self.threshold, self.cap)
+        )
 
 
-def _combined(plain: Array, relative: Array, visible: NDArray[np.bool_], threshold: float, cap: float) -> Array:
+def _combined(plain: Array, relative: Array, threshold: float, cap: float) -> Array:
     """Return u of rows from their plain u and from their u relative to neighbours, which may be the same.
 
     The second counts only where it exceeds the threshold. Else the plain one counts, at most up to the threshold unless
-    it exceeds `cap`: rows of a rare kind have neighbours like themselves and keep a high score all the same. Rows that
-    are not `visible` have a u of at most the threshold.
+    it exceeds `cap`: rows of a rare kind have neighbours like themselves and keep a high score all the same.
     """
     by_itself = np.where(plain > cap, plain, np.minimum(plain, threshold))
-    u = np.where(relative > threshold, np.maximum(relative, by_itself), by_itself)
-    return np.where(visible, u, np.minimum(u, threshold))
+    return np.where(relative > threshold, np.maximum(relative, by_itself), by_itself)
 
 
 def _recentred(groups: TwoGroups, scores: Array, least: float) -> TwoGroups:
@@ -284,7 +288,7 @@ def choose_scoring(
         Whether scores do not tell injected rows from good ones, so that no second group is fitted.
     """
     L, least, (rows, source) = measure.span.L, least_spread(Y), inject(measure.span.L)
-    injected = measure.of_rows(rows, measure.span.project(rows), source)[0]
+    injected = measure.scores(rows, measure.span.project(rows), source)
 
     def scoring(neighbours: Neighbours | None, scores: Array, injected: Array) -> Scoring:
         """Return the scoring with its groups fitted; one group where the second is good rows of a wider spread."""

@@ -45,6 +45,9 @@ TOO_NARROW = 0.5
 INJECTED = 300
 # Largest rank of an injected row that counts, as a share of the rows: the rows above may be wrong themselves.
 RANK_CAP = 0.8
+# Difference of the mean ranks of injected rows up to which two scores rank them equally well: a fifth of the standard
+# error.
+TIE = 0.002
 # Least effect of a wrong row, in distances between nearest rows: others cannot tell smaller errors from their own
 # spacing ("flat": up to a quarter of the rows of clean data of exact rank are flagged without this limit).
 EFFECT = 0.15
@@ -166,37 +169,44 @@ class Measure:
         """Return the measure with the units of the rows of `span`."""
         return cls(kind, eps, span, error_units(span.leave_one_out(eps)[1]), EFFECT * nearest_distance(span.L))
 
-    def of_span(self) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the score of each row of the span, leave-one-out, and whether its effect is that of a wrong row."""
-        return self._results(*self.span.leave_one_out(self.eps))
+    def scores_of_span(self) -> Array:
+        """Return the score of each row of the span, leave-one-out."""
+        return log_score(self.kind, *self.span.leave_one_out(self.eps), self.units)
 
-    def of_rows(
-        self, Y: Array, projected: Array, left_out: NDArray[np.intp] | None = None
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the score of each row of Y, and whether its effect is that of a wrong row.
+    def scores(self, Y: Array, projected: Array, left_out: NDArray[np.intp] | None = None) -> Array:
+        """Return the score of each row of Y; `projected` and `left_out` are those of `KernelSpan.new_rows`."""
+        return log_score(self.kind, *self.span.new_rows(Y, projected, self.eps, left_out), self.units)
 
-        `projected` and `left_out` are those of `KernelSpan.new_rows`.
+    def visible_in_span(self) -> NDArray[np.bool_]:
+        """Return which rows of the span, each without itself, have the effect of a wrong row.
+
+        Effects are those under the least ridge, since r is never far below eps.
         """
-        return self._results(*self.span.new_rows(Y, projected, self.eps, left_out))
+        return self._visible(*self.span.leave_one_out(RIDGES[0]))
 
-    def _results(self, r: Array, errors: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Return scores, and effects compared with the least one."""
-        visible = effects(r, errors, self.span.kernel.gamma) >= self.least_effect
-        return log_score(self.kind, r, errors, self.units), visible
+    def visible(self, Y: Array, projected: Array) -> NDArray[np.bool_]:
+        """Return which rows of Y have the effect of a wrong row."""
+        return self._visible(*self.span.new_rows(Y, projected, RIDGES[0]))
+
+    def _visible(self, r: Array, errors: Array) -> NDArray[np.bool_]:
+        """Return whether effects reach the least one."""
+        out: NDArray[np.bool_] = effects(r, errors, self.span.kernel.gamma) >= self.least_effect
+        return out
 
 
 class Choice(NamedTuple):
     """A kind of score with its span and ridge, and how it did on injected rows.
 
-    `ranks` are the capped ranks of the injected rows, and `power` is their mean, plus a hundredth of that of the ranks
-    without the cap.
+    `ranks` are the capped ranks of the injected rows, `power` is their mean, and `separation` the median score of the
+    injected rows above that of the rows, in spreads of the lower half of these (which wrong rows do not reach).
     """
 
     kind: Kind
     span: KernelSpan
     eps: float
-    power: float
     ranks: Array
+    power: float
+    separation: float
 
 
 def inject(L: Array, count: int = INJECTED) -> tuple[Array, NDArray[np.intp]]:
@@ -212,10 +222,14 @@ def inject(L: Array, count: int = INJECTED) -> tuple[Array, NDArray[np.intp]]:
 
 
 def choose_score(L: Array) -> Choice:
-    """Return the score that ranks injected rows highest; "span" unless another is clearly better."""
+    """Return the score that ranks injected rows highest; "span" unless another kind is clearly better.
+
+    Of the widths and ridges that do as well as the best one of its kind, the one with the largest separation is chosen:
+    where all injected rows rank above all others, ranks say nothing more.
+    """
     median = median_squared_distance(L) or 1.0
     injected, source = inject(L)
-    best: dict[Kind, Choice] = {}
+    tried: dict[Kind, list[Choice]] = {kind: [] for kind in (KINDS if L.shape[1] >= MANY_COLUMNS else KINDS[:1])}
     for width in WIDTHS:
         span = KernelSpan.of(L, RBF(width / median))
         projected = span.project(injected)
@@ -223,16 +237,19 @@ def choose_score(L: Array) -> Choice:
             r, errors = span.leave_one_out(eps)
             units = error_units(errors)
             new_r, new_errors = span.new_rows(injected, projected, eps, source)
-            narrow = float(np.median(r)) > TOO_NARROW
-            for kind in KINDS if L.shape[1] >= MANY_COLUMNS else KINDS[:1]:
-                scores = log_score(kind, r, errors, units)
-                rank = ranks(scores, log_score(kind, new_r, new_errors, units))
-                capped = np.minimum(rank, RANK_CAP)
-                power = float(capped.mean() + 0.01 * rank.mean())
-                if kind not in best or (power > best[kind].power and not (kind == "span" and narrow)):
-                    best[kind] = Choice(kind, span, eps, power, capped)
-    first = max(best.values(), key=lambda choice: choice.power)
-    return first if clearly_positive(first.ranks - best["span"].ranks) else best["span"]
+            for kind, choices in tried.items():
+                if kind == "span" and choices and float(np.median(r)) > TOO_NARROW:
+                    continue
+                scores, of_injected = log_score(kind, r, errors, units), log_score(kind, new_r, new_errors, units)
+                rank = np.minimum(ranks(scores, of_injected), RANK_CAP)
+                low, middle = np.percentile(scores, [15.87, 50.0])
+                separation = float(np.median(of_injected) - middle) / max(float(middle - low), ROUNDING)
+                choices.append(Choice(kind, span, eps, rank, float(rank.mean()), separation))
+    highest = {kind: max(choices, key=lambda choice: choice.power) for kind, choices in tried.items()}
+    best = max(highest.values(), key=lambda choice: choice.power)
+    best = best if clearly_positive(best.ranks - highest["span"].ranks) else highest["span"]
+    equal = [choice for choice in tried[best.kind] if choice.power >= best.power - TIE]
+    return max(equal, key=lambda choice: choice.separation)
 
 
 def clearly_positive(differences: Array) -> bool:

@@ -9,10 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_low_rank
-from kernmend.estimators._base import MOVED, Recovery
+from kernmend.estimators._base import MOVED, KernelModel, parameters
 from kernmend.large.landmarks import blocks
 from kernmend.model.errors import KernelError
-from kernmend.model.kernels import Kernel
 from kernmend.model.penalties import cutoff_from_rho
 from kernmend.repair import completion
 from kernmend.repair.joint import solve_nuclear, solve_schatten
@@ -26,7 +25,8 @@ class NothingMendedWarning(UserWarning):
     """`KernelLowRank` left the data as it is: nothing was found wrong, or no setting mends more than it harms."""
 
 
-class KernelLowRank(Recovery):
+@parameters
+class KernelLowRank(KernelModel):
     """Recover data that has low rank in a kernel space: the model of Xie, Wu, Liu and Wang (2019).
 
     Every row may move. Over the data A and B, eq. (relax),
@@ -128,51 +128,18 @@ class KernelLowRank(Recovery):
     True
     """
 
+    coef0: Any = "auto"
+    error: Any = "kernel"
+    penalty: str = "auto"
+    solver: str = "reduced"
+    init: Any = "auto"
+    scale: Any = None
+
     _saved: ClassVar[tuple[str, ...]] = (
-        *Recovery._saved,
+        *KernelModel._saved,
         *("kernel_", "gamma_", "coef0_", "lam_", "rho_", "error_", "choice_cost_", "reason_"),
         *("entry_outliers_", "_mender", "_settings", "_units"),
     )
-    _mender: Mender
-    _settings: Settings
-    _units: Units
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 2,
-        coef0: float | str = "auto",
-        lam: float | str = "auto",
-        rho: float | str = "auto",
-        error: Any = "kernel",
-        penalty: str = "auto",
-        solver: str = "reduced",
-        init: Any = "auto",
-        bounds: Any = None,
-        scale: Any = None,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.lam = lam
-        self.rho = rho
-        self.error = error
-        self.penalty = penalty
-        self.solver = solver
-        self.init = init
-        self.bounds = bounds
-        self.scale = scale
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, gram: Any = None, start_gram: Any = None) -> "KernelLowRank":
         """Recover `X`; the result is in `recovered_`.
@@ -219,14 +186,6 @@ class KernelLowRank(Recovery):
         X = self._enter(self._validate(X, reset=False))
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._mender.L)))) or 1.0
         return -KernelError(self.kernel_, X, length).residuals(self._move(X)) / length
-
-    def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
-        return self.score_samples(X) + self.threshold_
-
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that move by more than the threshold, +1 for the others."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _check_gram(self, gram: Any) -> None:
         """Raise ValueError where a given gram goes with something that it cannot."""

@@ -11,7 +11,7 @@ from kernmend._typing import Array
 from kernmend.detect.detector import COLUMNS_PER_ROW
 from kernmend.model.errors import EntryError, KernelError, RowSum, error_model
 from kernmend.model.kernels import Kernel, auto_gamma, make_kernel
-from kernmend.model.objective import Parts
+from kernmend.model.terms import Parts
 from kernmend.repair import completion
 from kernmend.repair.joint import Problem
 from kernmend.repair.joint_choice import PREDICTED, choose, path_cost, polynomial_kernels, rbf_kernels

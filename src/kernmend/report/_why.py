@@ -36,7 +36,8 @@ RULES: dict[str, dict[str, str]] = {
         "sigma": "a share of the typical difference of two rows",
     },
 }
-CHANCES = ("KernelRecovery", "RecoverySearch", "KernelPCADenoiser", "RobustKernelPCA")
+CALIBRATING = ("KernelRecovery", "RecoverySearch")
+CHANCES = (*CALIBRATING, "KernelPCADenoiser", "RobustKernelPCA")
 MOVED_SHARE = "the length of the row's error, as a share of a typical row's length"
 CHANCE = "-log10 of the chance of a good row being as far out: 6 is one in a million"
 MEANINGS = {
@@ -117,7 +118,8 @@ def _threshold_reason(est: Any, given: dict[str, Any]) -> str:
     if not isinstance(share, str):
         return f"the share that was given: {100 * float(share):g} % of the rows"
     if _kind(est) in CHANCES:
-        return "from alpha, lower where the scores show a group of wrong rows: good rows are seldom as far out"
+        chance = "from alpha" if _kind(est) in CALIBRATING else "one good row in 20 clean data sets is as far out"
+        return f"{chance}; lower where the scores show a group of wrong rows"
     if _kind(est) == "KernelLowRank":
         return "a row that moved by more than 1 % of a row's length counts as corrupted"
     return "far above the scores of the better half of the rows, and at least 1 % of a typical row"
