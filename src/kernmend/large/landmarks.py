@@ -22,14 +22,14 @@ BLOCK = 2000  # Rows that are mended at a time.
 def draw_landmarks(n: int, landmarks: Any, seed: int) -> NDArray[np.intp] | None:
     """Return the numbers of the rows to learn from, in order; None if that is all of them.
 
-    They are those with the lowest of n random numbers, so that one row more changes at most one of them.
+    They are those with the highest of n random numbers, so that one row more changes at most one of them.
     """
     if landmarks is None:
         return None
     count = AUTO_LANDMARKS if isinstance(landmarks, str) else int(landmarks)
     if count >= n:
         return None
-    return np.sort(np.argpartition(np.random.default_rng(seed).random(n), count)[:count])
+    return np.sort(np.argpartition(np.random.default_rng(seed).random(n), n - count)[n - count :])
 
 
 def blocks(n: int, size: int = BLOCK, *, first: int = 0) -> Iterator[slice]:
