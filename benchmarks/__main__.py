@@ -22,6 +22,7 @@ from benchmarks import (
     imports,
     methods,
     methods_picture,
+    missing,
     real,
     report_pictures,
     solvers,
@@ -34,6 +35,7 @@ BENCHMARKS = {
     "choosing": choosing.run,
     "detectors": detectors.run,
     "entries": entries.run,
+    "missing": missing.run,
     "baselines": baselines.run,
     "methods": methods.run,
     "methods-picture": methods_picture.run,
@@ -48,13 +50,13 @@ BENCHMARKS = {
     "growth": growth.run,
     "real": real.run,
 }
-LONG = ("entries", "detectors")  # half an hour: only when named
+LONG = ("entries", "detectors", "missing")  # half an hour: only when named
 WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
 
 
 def main() -> None:
-    if sys.argv[1:2] in (["growth"], ["real"], ["walks"]):  # they have options, and a page that says where it was made
-        {"growth": growth, "real": real, "walks": walks}[sys.argv[1]].main(sys.argv[2:])
+    if sys.argv[1:2] in (["growth"], ["missing"], ["real"], ["walks"]):  # they have options
+        {"growth": growth, "missing": missing, "real": real, "walks": walks}[sys.argv[1]].main(sys.argv[2:])
         return
     names = sys.argv[1:] or [name for name in BENCHMARKS if name not in LONG + WRITING]
     unknown = [name for name in names if name not in BENCHMARKS]

@@ -1,6 +1,6 @@
 """Missing entries of any number of rows, in time that grows with their number.
 
-    one row, all others fixed:  minimise over its missing entries a  log(dist2(a) + eps),   eps falling
+    one row, all others fixed:  minimise over its missing entries a  log(dist2(a) + eps)
     dist2(a) = k(a, a) - k(a, L) (K(L) + eps I)^-1 k(L, a)
 
 This is what `completion.complete` minimises, log det(K + eps I), as a function of one row. So few rows are completed
@@ -20,7 +20,7 @@ from kernmend._typing import Array
 from kernmend.linalg.distances import median_observed_squared_distance, row_blocks
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.kernels import RBF
-from kernmend.repair.completion import COMPLETION_EPS, COMPLETION_WIDTH, complete, fill_from
+from kernmend.repair.completion import COMPLETION_WIDTH, complete, fill_from
 from kernmend.solvers.reference import Reference, move_into_span
 
 # Rows that are completed together, at most, and of the reference of all others: with 300, errors on digits, faces and
@@ -29,12 +29,15 @@ TOGETHER = 600
 # Rows that lack nothing from which on no rows are completed together: others are filled in against these, in batches
 # that each double the reference. On 3,000 × 30 with 10 % missing the error is the same.
 ENOUGH = 100
+# eps for single rows, as a share of a row's squared length in the kernel space. A path from wide to this, which rows that
+# move together need, takes three times as long and leaves the same error on digits, circles and cubic surfaces.
+EPS = 1e-6
 # Eigenvalues of the Gram matrix, in units of eps, below which they are left out: they change dist2 by 1 % of eps.
 TAIL = 0.1
 # Iterations of the rows completed together, over all rounds, at most: 50 % missing on curved surfaces takes them.
 MAX_ITER = 500
-# Iterations of a row in one round, at most.
-ROUND_ITER = 30
+# Iterations of a single row, at most.
+ROW_ITER = 30
 # Rows that are filled in at a time.
 BLOCK = 2000
 
@@ -64,11 +67,10 @@ class Filler:
         return cls(L[in_turn(np.zeros(len(L), dtype=np.intp))[:TOGETHER]], scale)
 
     @cached_property
-    def references(self) -> list[Reference]:
-        """The span of `L` for each eps of the path, of one eigendecomposition."""
+    def reference(self) -> Reference:
+        """The span of `L`."""
         kernel = RBF(COMPLETION_WIDTH / self.scale**2)
-        s, U = eigenpairs(kernel.gram(self.L))
-        return [Reference.with_ridge(kernel, self.L, s, U, eps, TAIL * eps) for eps in COMPLETION_EPS]
+        return Reference.with_ridge(kernel, self.L, *eigenpairs(kernel.gram(self.L)), EPS, TAIL * EPS)
 
     def fill(self, X: Array, callback: Counter = None) -> Array:
         """Return the rows with missing entries filled in: from the nearest rows of `L`, then by what these span."""
@@ -77,10 +79,9 @@ class Filler:
         incomplete = np.flatnonzero(missing.any(axis=1))
         for block in row_blocks(incomplete.size, 1, elements=BLOCK):
             rows = incomplete[block]
-            for reference in self.references:
-                out[rows] = move_into_span(
-                    reference, out[rows], missing[rows], scale=0.1 * self.scale, max_iter=ROUND_ITER
-                )
+            out[rows] = move_into_span(
+                self.reference, out[rows], missing[rows], scale=0.1 * self.scale, max_iter=ROW_ITER
+            )
             if callback is not None:
                 callback(block.stop, block.stop / incomplete.size)
         return out
