@@ -106,7 +106,7 @@ def test_what_is_kept_does_not_grow():
         assert np.isfinite(est._rows.mender.L).all()
     rows = est._rows
     assert len(rows.mender.L) <= 60
-    assert len(rows.detector.rows.span.L) <= 60
+    assert len(rows.detector.rows.measure.span.L) <= 60
     assert est.recovered_.shape == X.shape
 
 
