@@ -24,6 +24,7 @@ from benchmarks import (
     joint,
     methods,
     methods_picture,
+    missing,
     real,
     report_pictures,
     solvers,
@@ -36,6 +37,7 @@ BENCHMARKS = {
     "choosing": choosing.run,
     "detectors": detectors.run,
     "entries": entries.run,
+    "missing": missing.run,
     "baselines": baselines.run,
     "methods": methods.run,
     "methods-picture": methods_picture.run,
@@ -52,12 +54,12 @@ BENCHMARKS = {
     "growth": growth.run,
     "real": real.run,
 }
-LONG = ("entries", "detectors", "files", "joint")  # half an hour: only when named
+LONG = ("entries", "detectors", "files", "joint", "missing")  # half an hour: only when named
 WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
 
 
 def main() -> None:
-    with_options = {"files": files, "growth": growth, "real": real, "walks": walks}
+    with_options = {"files": files, "growth": growth, "missing": missing, "real": real, "walks": walks}
     if sys.argv[1:] and sys.argv[1] in with_options:  # some of them make a page that says where it was made
         with_options[sys.argv[1]].main(sys.argv[2:])
         return

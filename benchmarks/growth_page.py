@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.growth_work import DEFAULT, DIGITS, FULL, METHODS, MOVE, TURN, UNTOUCHED
-from kernmend.large.landmarks import AUTO_LANDMARKS, MANY_ROWS
+from kernmend.large.landmarks import AUTO_LANDMARKS
 from kernmend.paper.experiments import GAUSSIAN
 from kernmend.paper.store import Record
 
@@ -24,8 +24,8 @@ data included. Ratios are to our default at the same n, of CPU seconds and of pe
 its numbers is another one.
 """
 EXPONENTS = f"""\
-p in CPU seconds ~ n^p, from each size to the next. Above {MANY_ROWS:,} rows our default learns from
-{AUTO_LANDMARKS:,} of them, so the step across that number compares two ways of working.
+p in CPU seconds ~ n^p, from each size to the next. Above {AUTO_LANDMARKS:,} rows our default learns from
+{AUTO_LANDMARKS:,} of them, and mends the others against those.
 """
 
 

@@ -21,11 +21,17 @@ def noisy(n=1200, d=20, seed=0):
 def test_landmarks_are_drawn_only_where_there_are_more_rows():
     assert _large.draw_landmarks(100, None, 0) is None
     assert _large.draw_landmarks(100, 100, 0) is None
-    assert _large.draw_landmarks(_large.MANY_ROWS, "auto", 0) is None
-    assert _large.draw_landmarks(_large.MANY_ROWS + 1, "auto", 0).size == _large.AUTO_LANDMARKS
+    assert _large.draw_landmarks(_large.AUTO_LANDMARKS, "auto", 0) is None
+    assert _large.draw_landmarks(_large.AUTO_LANDMARKS + 1, "auto", 0).size == _large.AUTO_LANDMARKS
     rows = _large.draw_landmarks(50, 20, 3)
     assert np.unique(rows).size == 20
     np.testing.assert_array_equal(rows, _large.draw_landmarks(50, 20, 3))
+
+
+def test_one_row_more_changes_at_most_one_landmark():
+    for n in (50, 51, 400):
+        few, many = (set(_large.draw_landmarks(rows, 20, 3)) for rows in (n, n + 1))
+        assert len(few - many) <= 1
 
 
 def test_blocks_cover_all_rows_once():

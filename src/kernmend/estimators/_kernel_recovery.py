@@ -65,8 +65,8 @@ class KernelRecovery(KernelModel):
         "columns" where spreads are far apart and columns are no series, "rows" where rows are curves that differ mostly
         in offset and size, else None (pixels).
     landmarks : int, "auto" or None, default="auto"
-        How many rows, drawn at random, to learn from; the others are mended against those, in blocks. "auto" is all
-        rows up to 5,000, then 2,000 of them. None is always all.
+        How many rows, drawn at random, to learn from; the others are mended against those, in blocks. "auto" is
+        2,000 where there are more. None is always all.
     max_iter : int, default=200
         Iterations of mending a row.
     tol : float, default=1e-6

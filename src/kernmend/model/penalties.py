@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend.linalg.cholesky import log_det_and_inverse
 from kernmend.linalg.eigen import TopEigenpairs, eigenpairs, eigenvalues
 
 # Eigenvalue, in units of eps, below which `SchattenPenalty` of many rows is replaced by its tangent. At 0.25 the value
@@ -168,6 +169,29 @@ class SchattenPenalty:
             np.negative(gradient, out=gradient)
             gradient.flat[:: n + 1] += tail_slope
         return SpectralTerm(value, 0.0, int(np.count_nonzero(s > self.eps)), gradient)
+
+
+@dataclass(frozen=True)
+class LogDetPenalty:
+    """log det(K + eps I) - n log(least): what `SchattenPenalty` becomes, but for a factor, as p falls to 0.
+
+    A Cholesky factorisation is enough for it, where p > 0 takes eigenpairs. With `least`, the smallest eps of a path,
+    it is never below 0, and falls with eps. Of one row alone, all others fixed, it is log(dist^2 + eps) plus a
+    constant: dist is the distance of phi(a) from the span of the others, ridge eps.
+    """
+
+    eps: float
+    least: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.eps) and self.eps >= self.least > 0):
+            raise ValueError(f"eps must be a positive number, at least {self.least!r}, got {self.eps!r}")
+
+    def evaluate(self, K: Array, eigen: TopEigenpairs) -> SpectralTerm:
+        """Return the value, and the gradient (K + eps I)^-1. The rank is not counted: it is that of all rows."""
+        n = K.shape[0]
+        value, inverse = log_det_and_inverse(K, self.eps)
+        return SpectralTerm(value - n * float(np.log(self.least)), 0.0, n, inverse.astype(K.dtype, copy=False))
 
 
 PENALTIES: dict[str, type[SpectralPenalty]] = {"nuclear": NuclearPenalty, "schatten": SchattenPenalty}

@@ -1,7 +1,7 @@
 """Learning from rows: find the wrong ones, choose how to mend, mend them, leave the others alone."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from kernmend.linalg.threads import few_threads
 from kernmend.model.errors import EntryError, RowError, RowSum, error_model
 from kernmend.model.kernels import RBF, Kernel, auto_gamma, make_kernel
 from kernmend.model.penalties import cutoff_from_rho
-from kernmend.repair import completion
 from kernmend.repair.calibrate import (
     LEAST_FEATURES,
     MANY_FEATURES,
@@ -23,6 +22,7 @@ from kernmend.repair.calibrate import (
     calibrate,
     choose_filling,
 )
+from kernmend.repair.filling import fill_table, no_progress
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import Mask, RowMender
 from kernmend.repair.units import Units, resolve_bounds
@@ -31,10 +31,6 @@ from kernmend.solvers.result import StopReason
 WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
 MIN_GOOD_ROWS = 5  # Fewer good rows say nothing about a surface: then rows are mended against all of them.
 CHANGED = 0.05  # The change of an entry, as a share of a typical difference of entries, that counts as replaced.
-
-
-def _no_progress(description: str, total: int) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,8 @@ class Learner:
     seed: int
     choose: Callable[..., Calibration] = calibrate
     """What chooses the settings of mending; a search may take its place."""
-    solving: Callable[[str, int], AbstractContextManager[Any]] = _no_progress
-    counting: Callable[[str, int], AbstractContextManager[Any]] = _no_progress
+    solving: Callable[[str, int], AbstractContextManager[Any]] = no_progress
+    counting: Callable[[str, int], AbstractContextManager[Any]] = no_progress
     """Contexts that give a callback: for a solver, and for work that counts its steps."""
 
     def learn(self, X: Array, good: Mask = None, wrong: Mask = None) -> "Learned":
@@ -110,13 +106,11 @@ class Learner:
         return RowMender(units, mender, middle, detector, None, False, np.inf, self.max_iter, self.tol), found
 
     def complete(self, X: Array) -> tuple[Array, bool]:
-        """Return rows with missing entries filled in, by the Schatten path over all of them, and if Ctrl-C ended it."""
+        """Return rows with missing entries filled in, and whether Ctrl-C ended it."""
         X = X.astype(np.float64, copy=False)
         if not np.isnan(X).any():
             return X, False
-        with self.solving("filling in", 500) as callback:
-            result = completion.complete(X, callback=callback)
-        return result.A, result.stop_reason == "interrupted"
+        return fill_table(X, solving=self.solving, counting=self.counting)
 
     def mender(self, units: Units, X: Array, bad: NDArray[np.bool_]) -> Mender:
         """Return what mends rows against the good ones, or against all where those are too few."""

@@ -14,9 +14,12 @@ from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import RowSum, Sizes, error_model
 from kernmend.model.graphs import similar_features
 from kernmend.model.kernels import Kernel
+from kernmend.repair.filling import Filler
 from kernmend.solvers.reference import Reference, mend_rows
 
-MAX_REFERENCE = 1200  # good rows that are enough for a trial, in calibration and the second look
+MAX_REFERENCE = (
+    600  # good rows that are enough for a trial: with twice as many the settings are as good, in three times the time
+)
 START_BOUND = 3.0  # typical differences of an entry
 
 
@@ -177,6 +180,11 @@ class Mender:
     @cached_property
     def _span(self) -> Span | None:
         return Span.of(self.L)
+
+    @cached_property
+    def filler(self) -> Filler:
+        """What fills in missing entries."""
+        return Filler.against(self.L)
 
     @cached_property
     def _alike(self) -> Any:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector, Found
-from kernmend.repair.completion import fill_from
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units
 
@@ -78,13 +77,7 @@ class RowMender:
 
     def fill(self, X: Array) -> Array:
         """Return the rows with missing entries filled in: from the nearest good rows, then by what these span."""
-        missing = np.isnan(X)
-        rows = missing.any(axis=1)
-        if not rows.any():
-            return X
-        out = fill_from(self.mender.L, X)
-        out[rows] = self.mender.mend_with_history(X[rows], self._how_to_fill(), start=out[rows], free=missing[rows])[0]
-        return out
+        return self.mender.filler.fill(X) if np.isnan(X).any() else X
 
     def mend_found(self, X: Array, filled: Array, found: Found) -> tuple[Array, list[float], bool]:
         """Return the rows mended, the objective of those mended as a whole, and whether that converged.

@@ -60,6 +60,16 @@ class Reference:
         V: Array = U[:, first:] * weight
         return cls(kernel, L, V, _ROUNDING * (float(np.mean(kernel.diag(L))) or 1.0))
 
+    @classmethod
+    def with_ridge(cls, kernel: Kernel, L: Array, s: Array, U: Array, ridge: float, cutoff: float) -> "Reference":
+        """Return the span where dist2(a) is k(a, a) - k(a, L) (K(L) + ridge I)^-1 k(L, a), from all eigenpairs of K(L).
+
+        The ridge, and the `cutoff` up to which eigenvalues are left out, are shares of the mean k(l, l).
+        """
+        unit = float(np.mean(kernel.diag(L))) or 1.0
+        kept = s > cutoff * unit
+        return cls(kernel, L, U[:, kept] / np.sqrt(s[kept] + ridge * unit), ridge * unit)
+
     @property
     def rank(self) -> int:
         """Dimension of the span."""
@@ -147,3 +157,17 @@ def mend_rows(
 
     with few_threads(reference.L.size * A.shape[0] // THIN):
         return minimise_rows(objective, A, scale=scale, bounds=bounds, free=free, max_iter=max_iter, tol=tol)
+
+
+def move_into_span(
+    reference: Reference, A: Array, free: NDArray[np.bool_], *, scale: float, max_iter: int, tol: float = 1e-5
+) -> Array:
+    """Return the rows `A` with free entries moved to minimise log(dist2(a) + eps); nothing holds them back."""
+
+    def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Callable[[Some], Array]]:
+        dist2, of_square = reference.squared_values(rows)
+        dist2 += reference.eps
+        return np.log(dist2), lambda some: of_square(some) / dist2[some][:, np.newaxis]
+
+    with few_threads(reference.L.size * A.shape[0] // THIN):
+        return minimise_rows(objective, A, scale=scale, free=free, max_iter=max_iter, tol=tol)[0]

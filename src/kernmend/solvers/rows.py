@@ -16,6 +16,8 @@ PAIRS = 8
 _ARMIJO = 1e-4
 # Number of times that a step is halved before the row goes straight down the gradient, or gives up if it did already.
 _MAX_HALVINGS = 25
+# Number of features up to which the pairs of many rows are copied and multiplied at once: a loop over rows costs more.
+_SMALL = 64
 # Largest entry of a gradient that counts as 0; the square of this is still above 0.
 _NO_GRADIENT = 1e-150
 
@@ -196,6 +198,7 @@ class Memory:
         n, d = shape
         self.pairs = np.zeros((n, 2 * PAIRS, d))  # Of each row first the s, then the y; the oldest is overwritten.
         self.views = list(self.pairs)
+        self.is_small = d <= _SMALL
         self.sy, self.yy = np.zeros((n, PAIRS, PAIRS)), np.zeros((n, PAIRS, PAIRS))  # s_i'y_j and y_i'y_j
         self.with_g = np.zeros((n, 2 * PAIRS))
         self.kept = np.zeros(n, dtype=np.intp)
@@ -209,15 +212,24 @@ class Memory:
         self.newest[new], self.kept[new] = place, np.minimum(self.kept[new] + 1, PAIRS)
         self.pairs[new, place], self.pairs[new, PAIRS + place] = s[curved], y[curved]
         before, after, with_s = self.with_g[new], np.empty((rows.size, 2 * PAIRS)), np.empty((rows.size, PAIRS))
-        for i, row in enumerate(rows.tolist()):  # One by one, so that the pairs are not copied.
-            pairs = self.views[row]
-            pairs.dot(g[i], after[i])
-            pairs[PAIRS:].dot(s[i], with_s[i])
+        if self.is_small:
+            pairs = self._of(rows)
+            np.matmul(pairs, g[:, :, np.newaxis], out=after[:, :, np.newaxis])
+            np.matmul(pairs[:, PAIRS:], s[:, :, np.newaxis], out=with_s[:, :, np.newaxis])
+        else:
+            for i, row in enumerate(rows.tolist()):  # One by one, so that the pairs are not copied.
+                pairs = self.views[row]
+                pairs.dot(g[i], after[i])
+                pairs[PAIRS:].dot(s[i], with_s[i])
         self.with_g[rows] = after
         with_y = after[curved] - before  # Since y is the change of g; not valid for the new pair itself.
         self.sy[new, :, place], self.sy[new, place, :] = with_y[:, :PAIRS], with_s[curved]
         self.yy[new, :, place] = self.yy[new, place, :] = with_y[:, PAIRS:]
         self.yy[new, place, place] = yy[curved]
+
+    def _of(self, rows: NDArray[np.intp]) -> Array:
+        """Return the pairs of some rows; without a copy if that is all of them."""
+        return self.pairs if rows.size == len(self.pairs) else self.pairs[rows]
 
     def forget(self, rows: NDArray[np.intp]) -> None:
         """Throw away what is known of some rows."""
@@ -229,6 +241,10 @@ class Memory:
         known = np.flatnonzero(self.kept[rows] > 0)
         if known.size:
             length, weights = self._coefficients(rows[known])
+            if self.is_small:
+                combined = np.matmul(weights[:, np.newaxis], self._of(rows[known]))[:, 0]
+                out[known] = g[known] * length + combined
+                return out
             for i, row, factor, weight in zip(known.tolist(), rows[known].tolist(), length, weights, strict=True):
                 np.multiply(g[i], factor, out=out[i])
                 out[i] += weight.dot(self.views[row])
