@@ -48,7 +48,7 @@ class Found:
     `scores` and `entry_scores` are -log10 of the chance of a good row, or entry, deviating as far. `rows` are the flags
     of wrong rows, `suspects` those of unusual rows that are not flagged, `entries` those of wrong entries in flagged
     rows. `filled` are the rows with wrong entries replaced by their expectation given the rest of their row. `whole`
-    are the flagged rows that are unusual even then, or have no wrong entries.
+    are the flagged rows that are wrong even then, or have no wrong entries.
     """
 
     scores: Array
@@ -128,7 +128,7 @@ class Detector:
         rows, u = RowDetector.fit(Y * scale + centre, cap - not_shared, keep, EVIDENCE - not_shared)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
         detector = cls(centre, scale, decide, entries, rows, threshold, suspect)
-        found = detector._combine(Z, *entry_results, u)
+        found = detector._released(D, detector._combine(Z, *entry_results, u))
         return detector, detector._for_all_rows(X, known_good, known_wrong, learned, where, found)
 
     def find(self, X: Array, *, entry_scores: bool = True) -> Found:
@@ -182,9 +182,25 @@ class Detector:
         u = np.where(beyond, np.maximum(row_u, entry_u.max(axis=1) - np.log(Z.shape[1])), row_u)
         scores = u / LOG10
         rows = scores > self.threshold
-        whole = (row_u / LOG10 > self.suspect_threshold) | (not self.entries_decide)
+        whole = (row_u / LOG10 > self.threshold) | (not self.entries_decide)
         found = Found(scores, rows, ~rows, whole, entry_u / LOG10, entries, filled * self.scale + self.centre)
         return self._with_flags(found)
+
+    def _released(self, X: Array, found: Found) -> Found:
+        """Return these results of fitted rows with those released that the detector would not flag as new rows.
+
+        A row that is flagged only leave-one-out lies so near the threshold that it is not to be changed; and what the
+        detector says of the rows that it was fitted to is what it says of new ones.
+        """
+        flagged = np.flatnonzero(found.rows)
+        if not flagged.size:
+            return found
+        again = self.find(X[flagged])
+        released = flagged[~again.rows]
+        parts = {name: values.copy() for name, values in vars(found).items()}
+        for name, values in parts.items():
+            values[released] = vars(again)[name][~again.rows]
+        return Found(**parts)
 
     def _with_flags(self, found: Found) -> Found:
         """Return these results with suspects, wrong entries and whole rows that agree with the flags of the rows."""
