@@ -245,11 +245,12 @@ def choose_score(L: Array) -> Choice:
                 low, middle = np.percentile(scores, [15.87, 50.0])
                 separation = float(np.median(of_injected) - middle) / max(float(middle - low), ROUNDING)
                 choices.append(Choice(kind, span, eps, rank, float(rank.mean()), separation))
+                least = max(choice.power for choice in choices) - TIE
+                choices[:] = [choice for choice in choices if choice.power >= least]  # spans of the others are freed
     highest = {kind: max(choices, key=lambda choice: choice.power) for kind, choices in tried.items()}
     best = max(highest.values(), key=lambda choice: choice.power)
-    best = best if clearly_positive(best.ranks - highest["span"].ranks) else highest["span"]
-    equal = [choice for choice in tried[best.kind] if choice.power >= best.power - TIE]
-    return max(equal, key=lambda choice: choice.separation)
+    kind = best.kind if clearly_positive(best.ranks - highest["span"].ranks) else "span"
+    return max(tried[kind], key=lambda choice: choice.separation)
 
 
 def clearly_positive(differences: Array) -> bool:
