@@ -1,0 +1,156 @@
+"""Missing entries of any number of rows: few are completed together, the others one by one against those."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from kernmend import KernelRecovery
+from kernmend.datasets import make_cubic_surface
+from kernmend.linalg.cholesky import log_det_and_inverse
+from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
+from kernmend.model.kernels import RBF
+from kernmend.model.penalties import LogDetPenalty
+from kernmend.repair import filling
+from kernmend.repair.completion import fill_from, fill_missing
+from kernmend.repair.filling import Filler, fill_table
+from kernmend.solvers.reference import Reference
+
+
+def with_holes(n, d, share, seed=0):
+    truth = make_cubic_surface(n, d, random_state=seed)
+    holes = np.random.default_rng(seed).random(truth.shape) < share
+    holes[holes.all(axis=1), 0] = False
+    return truth, holes, np.where(holes, np.nan, truth)
+
+
+def relative(A, truth):
+    return np.linalg.norm(A - truth) / np.linalg.norm(truth)
+
+
+def test_log_det_and_inverse_against_numpy():
+    K = RBF(0.5).gram(np.random.default_rng(0).standard_normal((9, 3)))
+    value, inverse = log_det_and_inverse(K, 0.1)
+    assert value == pytest.approx(np.linalg.slogdet(K + 0.1 * np.eye(9))[1])
+    np.testing.assert_allclose(inverse, np.linalg.inv(K + 0.1 * np.eye(9)), atol=1e-10)
+    assert log_det_and_inverse(-K, 0.1)[0] == np.inf
+
+
+def test_penalty_is_never_negative_falls_with_eps_and_has_its_gradient():
+    K = RBF(0.5).gram(np.random.default_rng(0).standard_normal((5, 3)))
+    wide, narrow = (LogDetPenalty(eps, 1e-3).evaluate(K, TopEigenpairs()) for eps in (1e-1, 1e-3))
+    assert wide.low_rank > narrow.low_rank > 0
+
+    def value(entries):
+        return LogDetPenalty(1e-1, 1e-3).evaluate(entries.reshape(5, 5), TopEigenpairs()).low_rank
+
+    numeric = approx_fprime(K.ravel(), lambda k: value((k.reshape(5, 5) + k.reshape(5, 5).T).ravel() / 2), 1e-7)
+    np.testing.assert_allclose(wide.gradient.ravel(), numeric, atol=1e-4)
+    with pytest.raises(ValueError, match="eps must be"):
+        LogDetPenalty(1e-4, 1e-3)
+
+
+def test_the_objective_of_a_row_is_that_of_all_rows_but_for_a_constant():
+    """log det(K + eps I) = log det of the others' + log(dist2(a) + eps)."""
+    L = np.random.default_rng(0).standard_normal((12, 3))
+    kernel, eps = RBF(0.3), 1e-3
+    reference = Reference.with_ridge(kernel, L, *eigenpairs(kernel.gram(L)), eps, 0.0)
+    others = log_det_and_inverse(kernel.gram(L), eps)[0]
+    for row in np.random.default_rng(1).standard_normal((4, 1, 3)):
+        both = log_det_and_inverse(kernel.gram(np.vstack([L, row])), eps)[0]
+        dist2, gradient = reference.squared_rows(row)
+        assert both - others == pytest.approx(np.log(dist2[0] + eps), abs=1e-9)
+        numeric = approx_fprime(row[0], lambda a: reference.squared_rows(a[np.newaxis])[0][0], 1e-7)
+        np.testing.assert_allclose(gradient[0], numeric, atol=1e-5)
+
+
+def test_fill_from_is_the_mean_of_the_nearest_rows():
+    L = with_holes(40, 6, 0.0)[0]
+    X = with_holes(15, 6, 0.4, seed=1)[2]
+    one_by_one = [fill_missing(np.vstack([L, row]))[-1] for row in X]
+    np.testing.assert_allclose(fill_from(L, X), one_by_one, atol=1e-12)
+
+
+@pytest.mark.parametrize(("share", "better"), [(0.02, 0.3), (0.3, 0.3)])
+def test_more_rows_than_are_completed_together(monkeypatch, share, better):
+    """With few holes there are complete rows to begin with; with many every row has one."""
+    monkeypatch.setattr(filling, "TOGETHER", 120)
+    truth, holes, X = with_holes(400, 12, share)
+    assert (share < 0.1) == ((~holes.any(axis=1)).sum() >= filling.ENOUGH)
+    A, interrupted = fill_table(X)
+    assert not interrupted
+    np.testing.assert_array_equal(A[~holes], truth[~holes])
+    assert relative(A[holes], truth[holes]) < better * relative(fill_missing(X)[holes], truth[holes])
+
+
+def test_one_row_more_changes_little():
+    truth, holes, X = with_holes(301, 8, 0.02)
+    most, all_rows = fill_table(X[:-1])[0], fill_table(X)[0]
+    assert relative(all_rows[:-1], most) < 1e-3
+    assert relative(all_rows[holes], truth[holes]) < 0.1
+
+
+def test_a_row_does_not_depend_on_the_others_of_its_batch(monkeypatch):
+    L = with_holes(200, 8, 0.0)[0]
+    X = with_holes(60, 8, 0.2, seed=1)[2]
+    filler = Filler.against(L)
+    whole = filler.fill(X)
+    monkeypatch.setattr(filling, "BLOCK", 7)
+    np.testing.assert_allclose(filler.fill(X), whole, atol=1e-5)
+    monkeypatch.setattr(filling, "TOGETHER", 50)
+    assert len(Filler.against(L).L) == 50
+
+
+def test_new_rows_are_filled_in_as_those_of_the_fit():
+    truth, holes, X = with_holes(300, 8, 0.05)
+    est = KernelRecovery(contamination=0.0).fit(X[:200])
+    fit = 200 + np.flatnonzero(est.predict(X[200:]) == 1)  # one row lies beyond all of the fit
+    filled, missing = est.transform(X[fit]), holes[fit]
+    assert len(fit) > 95
+    np.testing.assert_array_equal(filled[~missing], truth[fit][~missing])
+    assert relative(filled[missing], truth[fit][missing]) < 0.1
+
+
+@pytest.mark.parametrize("part", ["together", "one by one"])
+def test_ctrl_c_fills_the_rest_from_the_nearest_rows(monkeypatch, part):
+    monkeypatch.setattr(filling, "TOGETHER", 100)
+    truth, holes, X = with_holes(260, 8, 0.02 if part == "one by one" else 0.4)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(filling, "move_into_span", stop)
+    if part == "together":
+        monkeypatch.setattr("kernmend.repair.completion.LogDetPenalty.evaluate", stop_after(3))
+    A, interrupted = fill_table(X)
+    assert interrupted
+    assert np.isfinite(A).all()
+    np.testing.assert_array_equal(A[~holes], truth[~holes])
+
+
+def stop_after(n):
+    """Return an evaluation that Ctrl-C ends when it is called for the n-th time."""
+    evaluate, calls = LogDetPenalty.evaluate, []
+
+    def evaluation(self, K, eigen):
+        calls.append(None)
+        if len(calls) > n:
+            raise KeyboardInterrupt
+        return evaluate(self, K, eigen)
+
+    return evaluation
+
+
+def test_progress_counts_all_rows(monkeypatch):
+    from contextlib import contextmanager
+
+    monkeypatch.setattr(filling, "BLOCK", 50)
+    seen = []
+
+    @contextmanager
+    def counting(description, total):
+        assert (description, total) == ("filling in", 300)
+        yield lambda done, share: seen.append((done, share))
+
+    fill_table(with_holes(300, 6, 0.05)[2], counting=counting)
+    assert seen == sorted(seen, key=lambda each: each[0])
+    assert 0 < seen[-1][0] <= 300
