@@ -18,8 +18,10 @@ from benchmarks import (
     detectors,
     entries,
     evaluation,
+    files,
     growth,
     imports,
+    joint,
     methods,
     methods_picture,
     missing,
@@ -45,18 +47,21 @@ BENCHMARKS = {
     "cost": cost.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
+    "joint": joint.run,
     "walks": walks.run,
     "cluster": cluster.run,
+    "files": files.run,
     "growth": growth.run,
     "real": real.run,
 }
-LONG = ("entries", "detectors", "missing")  # half an hour: only when named
+LONG = ("entries", "detectors", "files", "joint", "missing")  # half an hour: only when named
 WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
 
 
 def main() -> None:
-    if sys.argv[1:2] in (["growth"], ["missing"], ["real"], ["walks"]):  # they have options
-        {"growth": growth, "missing": missing, "real": real, "walks": walks}[sys.argv[1]].main(sys.argv[2:])
+    with_options = {"files": files, "growth": growth, "missing": missing, "real": real, "walks": walks}
+    if sys.argv[1:] and sys.argv[1] in with_options:  # some of them make a page that says where it was made
+        with_options[sys.argv[1]].main(sys.argv[2:])
         return
     names = sys.argv[1:] or [name for name in BENCHMARKS if name not in LONG + WRITING]
     unknown = [name for name in names if name not in BENCHMARKS]

@@ -1,6 +1,7 @@
 """The picture of docs/which_method.md: every method, with its defaults, on the circle and on digits."""
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from benchmarks.methods import METHODS, SEEDS, corrupted_circle, corrupted_digit
 from kernmend.datasets.corruption import Corrupted
 from kernmend.datasets.metrics import snr
 from kernmend.io import replacing
-from kernmend.report.plotting import MethodRow, figure_methods
+from kernmend.report.plotting import INK, TRACE, mosaic, plot_recovery
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "methods.png"
 KINDS = {"noise": "noise", "occlusion": "covered"}  # the corruption, and what the picture calls it
@@ -18,6 +19,58 @@ COLORS = 64  # of the file: a few hundred KB less
 SEED = SEEDS[0]
 
 Digits = tuple[np.ndarray, Corrupted]
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """What one method made of two sets of data: points in the plane, and images.
+
+    `note` goes below the name. `images` is a grid of them, (rows, columns, height, width), with values from 0 to 1.
+    `before` is where the points were: the corrupted ones are drawn in grey, with a line to where they are now.
+    """
+
+    name: str
+    note: str
+    points: np.ndarray
+    images: np.ndarray
+    before: np.ndarray | None = None
+
+
+def figure_methods(rows: list[MethodRow], corrupted: np.ndarray, surface: np.ndarray, headings: tuple[str, str]):
+    """Return one line per method: its name and note, its points over the true `surface`, its images as a mosaic.
+
+    `corrupted` says which points are; `headings` are those of the two columns of pictures.
+    """
+    from matplotlib.figure import Figure
+
+    pictures = [mosaic(np.clip(row.images, 0.0, 1.0), white=0.0) for row in rows]
+    tall, wide = pictures[0].shape
+    line, top, gap = 1.2, 0.3, 0.08  # inches
+    widths = [2.3, line, line * wide / tall]
+    size = (sum(widths) + 4 * gap, top + len(rows) * (line + gap))
+    figure = Figure(figsize=size)
+    grid = figure.add_gridspec(
+        len(rows), 3, width_ratios=widths, wspace=6 * gap / sum(widths), hspace=gap / line,
+        left=gap / size[0], right=1 - gap / size[0], bottom=gap / size[1], top=1 - top / size[1],
+    )  # fmt: skip
+    axes = grid.subplots(squeeze=False)
+    limit = 1.1 * max(float(np.abs(points).max()) for points in (surface, *(row.points for row in rows)))
+    for (text, plane, images), row, picture in zip(axes, rows, pictures, strict=True):
+        text.axis("off")
+        text.text(0, 0.98, row.name, fontsize=11, fontweight="bold", va="top", color=INK)
+        text.text(0, 0.74, row.note, fontsize=10, va="top", color=INK, linespacing=1.5)
+        plane.plot(*surface.T, color=TRACE, linewidth=0.7, zorder=0)
+        wrong = corrupted if row.before is not None else np.zeros_like(corrupted)
+        before = row.points if row.before is None else row.before
+        plane.scatter(*before[wrong].T, s=8, color=TRACE, linewidths=0, zorder=1)
+        plot_recovery(plane, "", before, row.points, wrong, size=0.65)
+        plane.set_xlim(-limit, limit)
+        plane.set_ylim(-limit, limit)
+        images.imshow(picture, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+        images.axis("off")
+    for ax, heading in zip(axes[0, 1:], headings, strict=True):
+        ax.set_title(heading, fontsize=10, color=INK, pad=4)
+    return figure
 
 
 def run() -> None:

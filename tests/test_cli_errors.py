@@ -74,8 +74,9 @@ def test_outputs_that_are_there_are_refused_before_any_work(kernmend, table, tmp
     same = tmp_path / "same"
     assert "written twice" in kernmend("mend", table, "-o", same, "--save-model", same, code=2).stderr
     assert there.read_text() == "mine"
-    kernmend("mend", table, "-o", tmp_path, "--force")  # a folder, as with cp
-    assert names(tmp_path) == ["circle.csv", "there"]
+    (tmp_path / "folder").mkdir()
+    kernmend("mend", table, "-o", tmp_path / "folder")  # a folder, as with cp
+    assert names(tmp_path / "folder") == ["circle.csv"]
 
 
 def test_a_folder_that_is_not_there(kernmend, table, tmp_path):
@@ -253,8 +254,10 @@ w.read = reading"""
     assert names(tmp_path) == ["circle.csv"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("delay", [0.02, 0.2, 0.6, 1.0, 1.5])
+@pytest.mark.parametrize(
+    ("delay", "number"),
+    [(0.02, signal.SIGTERM), (0.2, signal.SIGINT), (0.6, signal.SIGTERM), (1.0, signal.SIGINT), (1.5, signal.SIGTERM)],
+)
 def test_stopped_at_any_moment(delay, number, table, tmp_path):
     command = [sys.executable, "-c", START.format(patch="print('ready', flush=True)"), "mend", str(table), "-o"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

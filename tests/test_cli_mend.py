@@ -12,9 +12,12 @@ from kernmend._mend import score
 from kernmend.estimators import KernelRecovery, RobustPCA
 from kernmend.estimators._summary import one_in
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
 # --- mend -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("terminal")
 def test_mend_writes_beside_the_input_and_says_so(kernmend, table, tmp_path):
     before = table.read_bytes()
     done = kernmend("mend", table)
@@ -126,6 +129,7 @@ def good_frame(n=300):
     return pd.DataFrame({"y": np.sin(angle), "x": np.cos(angle), "name": "good"})
 
 
+@pytest.mark.usefixtures("terminal")
 def test_a_reference_file_of_good_rows(kernmend, tmp_path):
     scattered = np.random.default_rng(1).uniform(-4, 4, (60, 2))
     scattered = scattered[abs(np.hypot(*scattered.T) - 1) > 0.5][:20]
@@ -184,6 +188,7 @@ def test_alpha_and_no_contamination(kernmend, table):
 # --- inspect ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("terminal")
 def test_inspect_shows_the_worst_rows_and_changes_nothing(kernmend, table, tmp_path):
     done = kernmend("inspect", table, "--rows", 3)
     assert names(tmp_path) == ["circle.csv"]
@@ -195,6 +200,7 @@ def test_inspect_shows_the_worst_rows_and_changes_nothing(kernmend, table, tmp_p
     assert narrow(done.stdout)
 
 
+@pytest.mark.usefixtures("terminal")
 def test_a_wide_table_is_cut_off_at_the_right(kernmend, tmp_path):
     data = frame().set_index("name")
     wide = pd.concat([data] + [data.add_suffix(f" of copy {k}") for k in range(10)], axis=1)
@@ -227,6 +233,7 @@ def listed(text):
     return [(int(line[1]), line[-3]) for line in cells]
 
 
+@pytest.mark.usefixtures("terminal")
 def test_inspect_lists_unusual_rows_after_the_flagged_ones_in_words(kernmend, tmp_path):
     X = np.random.default_rng(1).standard_t(4, (300, 3))
     X[[10, 20, 30]] += 50
@@ -353,7 +360,7 @@ def test_apply_finds_columns_by_name_and_takes_arrays_as_they_are(kernmend, mode
     np.testing.assert_allclose(pd.read_csv(tmp_path / "turned.mended.csv")[["x", "y"]], expected, rtol=1e-12)
     np.testing.assert_array_equal(np.load(tmp_path / "plain.mended.npy"), expected)
     np.testing.assert_array_equal(np.load(tmp_path / "two.mended.npz")["a"], expected)
-    assert "1 of 1 rows" in kernmend("apply", model, tmp_path / "one.npy").stdout
+    assert "1 of 1 row does not fit the model." in kernmend("apply", model, tmp_path / "one.npy").stdout
 
 
 def test_apply_needs_a_model_that_can(kernmend, table, tmp_path):

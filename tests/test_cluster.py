@@ -22,7 +22,10 @@ pd = pytest.importorskip("pandas")
 zarr = pytest.importorskip("zarr")
 psutil = pytest.importorskip("psutil")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask: that the machine is slow
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # of Dask: that the machine is slow
+    pytest.mark.usefixtures("quick_calibration"),
+]
 MB = 10**6
 LIMIT = 500 * MB  # of each worker, of which Python and its libraries take 240
 

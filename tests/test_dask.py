@@ -16,6 +16,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")  # what is lazy is compared with what is in memory
 CHUNKS = ((301, 7, 0, 392), (13, 7))
 PYTHON = sys.executable
 

@@ -54,6 +54,7 @@ def test_float32_rows_come_back_bit_for_bit_in_float32():
     assert f1(est.outliers_, bad) >= EDGE_FLAGGED
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_the_input_is_not_overwritten():
     _, X, _ = noisy_surface(n=80)
     holes = with_holes(X)

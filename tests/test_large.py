@@ -61,6 +61,7 @@ def test_rows_that_are_no_landmarks_are_found_and_mended():
     assert est._rows.mender.L.shape[0] < 300
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_the_size_of_the_blocks_does_not_matter(monkeypatch):
     _, X, _ = noisy(600)
     whole = KernelRecovery(landmarks=200).fit(X)
@@ -81,6 +82,7 @@ def test_missing_entries_outside_the_landmarks_are_filled_in():
     np.testing.assert_allclose(np.hypot(*est.recovered_[[5, 120, 333]].T), 1.0, atol=0.01)
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_float32_stays_float32():
     _, X, _ = noisy(500)
     est = KernelRecovery(landmarks=150).fit(X.astype(np.float32))
@@ -99,6 +101,7 @@ def test_wrong_cells_outside_the_landmarks_are_marked():
     assert f1_score(wrong, est.entry_outliers_) > 0.9
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_float32_has_no_copy_of_all_rows_in_float64():
     """What more rows take more is the result, not much else."""
     X = noisy(12000, 100)[1].astype(np.float32)
@@ -112,12 +115,14 @@ def test_float32_has_no_copy_of_all_rows_in_float64():
     assert peaks[1] - peaks[0] < 2.2 * X[4000:].nbytes
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_a_share_asked_for_is_about_that_of_all_rows():
     _, X, _ = noisy(900)
     est = KernelRecovery(landmarks=300, contamination=0.2).fit(X)
     assert abs(est.outliers_.mean() - 0.2) < 0.08
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_no_array_of_n_by_n():
     """5,200 rows by 5,200 would be 216 MB."""
     truth = make_cubic_surface(5200, 8, random_state=0)
@@ -130,6 +135,7 @@ def test_no_array_of_n_by_n():
     assert f1_score(bad, est.outliers_) > 0.7
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_ctrl_c_between_blocks_keeps_what_is_done(monkeypatch):
     _, X, bad = noisy(900)
     blocks = _large.blocks
@@ -157,6 +163,7 @@ def test_bad_landmarks(landmarks):
         KernelRecovery(landmarks=landmarks).fit(noisy(50)[1])
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_inspecting_many_rows_scores_them_as_the_fit_does():
     _, X, _ = noisy(700)
     est = KernelRecovery(landmarks=250, error="rows")

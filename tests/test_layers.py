@@ -3,9 +3,12 @@
 import ast
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kernmend
+from benchmarks.walks import crossed
+from kernmend import RobustPCA
 
 ROOT = Path(kernmend.__file__).parent
 LAYERS = (
@@ -60,3 +63,11 @@ def test_imports_go_down(path):
     sideways = {room for room in imported(path) if RANK[room] == RANK[here] and room != here}
     assert not upward, f"{path} imports {upward}, which stand above it"
     assert not sideways - {"_typing", "_methods", "io", "__init__"}, f"{path} imports {sideways}"
+
+
+def test_a_linear_fit_is_followed_in_ten_files():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 10))
+    walk = crossed(lambda: RobustPCA().fit(X))
+    assert {"estimators/_robust_pca.py", "solvers/admm.py"} < walk.keys()
+    assert len(walk) <= 10, sorted(walk)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow
 import pytest
 from cases import IGNORE_MAX_ITER
 from convex import low_rank, wrong_rows
@@ -12,6 +13,8 @@ from kernmend import estimators
 from kernmend._mend import METHODS, make_estimator
 from kernmend.estimators._base import Recovery
 from kernmend.io.frames import as_table, settle
+
+pytestmark = pytest.mark.usefixtures("quick_calibration")
 
 
 def circle(n=200, bad=(7, 80), scale=1.0):
@@ -86,7 +89,7 @@ def test_pandas():
     pd.testing.assert_frame_equal(mended.data[~mended.flags], X[~mended.flags])
     pd.testing.assert_frame_equal(mended.data.drop(columns=["x", "y"]), X.drop(columns=["x", "y"]))
     np.testing.assert_allclose(np.hypot(mended.data["x"], mended.data["y"]), 1.0, atol=0.05)
-    assert "Passed through, not numbers: when, name, good, kind." in mended.summary()
+    assert "Passed through untouched: when, name, good, kind." in mended.summary()
     assert mended.estimator.feature_names_in_.tolist() == ["x", "y"]
 
 
@@ -119,6 +122,22 @@ def test_polars():
     assert mended.data.filter(~mended.flags).equals(X.filter(~mended.flags))
     assert mended.data.drop("x", "y").equals(X.drop("x", "y"))
     np.testing.assert_allclose(np.hypot(mended.data["x"], mended.data["y"]), 1.0, atol=0.05)
+
+
+def test_a_table_of_arrow():
+    data = frame().reset_index(drop=True)
+    X = pyarrow.Table.from_pandas(data, preserve_index=False).append_column(
+        "big", pyarrow.array([2**62 + 1] * len(data))
+    )
+    mended = kernmend.mend(X, keep=["big"])
+    assert isinstance(mended.data, pyarrow.Table)
+    assert mended.data.schema.equals(X.schema)
+    assert mended.data["big"].equals(X["big"])
+    expected = kernmend.mend(data)
+    np.testing.assert_array_equal(mended.flags, expected.flags)
+    assert mended.data.drop_columns("big").to_pandas().equals(expected.data)
+    with pytest.raises(ValueError, match="there is no column 'q' to keep"):
+        kernmend.mend(X, keep=["q"])
 
 
 def test_polars_integers_and_nulls():

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from kernmend.linalg.eigen import TopEigenpairs
 from kernmend.model.errors import KernelError
 from kernmend.model.kernels import RBF, Linear, Polynomial
-from kernmend.model.objective import Objective, Parts
+from kernmend.model.objective import Objective
 from kernmend.model.penalties import NuclearPenalty, cutoff_from_rho, rho_from_cutoff, similarity_target
+from kernmend.model.terms import Parts
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -5,11 +5,10 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure
 
+from benchmarks.methods_picture import MethodRow, figure_methods
 from kernmend import OutlierPursuit
 from kernmend.datasets import make_circle
 from kernmend.report.plotting import (
-    MethodRow,
-    figure_methods,
     plot_convergence,
     plot_gallery,
     plot_map,

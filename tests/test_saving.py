@@ -23,6 +23,8 @@ from kernmend.io import model_file as saving
 from kernmend.io.model_file import ModelError
 from kernmend.model.kernels import RBF, Polynomial, RadialKernel
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
 
 def same(first, second, X):
     assert type(second) is type(first)
@@ -204,8 +206,9 @@ def npy(array, **options):
 
 
 def test_a_later_format(tmp_path):
-    content = forged(about(None, format=3, kernmend="9.9"))
-    assert "kernmend 9.9, use that or a later one" in refused(tmp_path / "later", content, "is of format 3")
+    later = saving.FORMAT + 1
+    content = forged(about(None, format=later, kernmend="9.9"))
+    assert "kernmend 9.9, use that or a later one" in refused(tmp_path / "later", content, f"is of format {later}")
 
 
 def test_an_earlier_format(tmp_path):

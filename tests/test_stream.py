@@ -68,6 +68,7 @@ def test_a_turning_circle_is_followed(first_bad):
     assert (est.predict(X)[~wrong] == 1).all()
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_the_same_seed_gives_the_same_result():
     def run(seed):
         est = KernelRecovery(landmarks=80, random_state=seed)
@@ -81,6 +82,7 @@ def test_the_same_seed_gives_the_same_result():
     assert not np.array_equal(one._rows.mender.L, other._rows.mender.L)
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_one_batch_replaces_at_most_a_quarter_the_oldest_first():
     est = KernelRecovery(landmarks=80, scale=None).partial_fit(batch(0, 200)[0])
     before = est._rows.mender.L
@@ -93,6 +95,7 @@ def test_one_batch_replaces_at_most_a_quarter_the_oldest_first():
     assert all(row.tobytes() in seen for row in after[-20:])
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_what_is_kept_does_not_grow():
     est = KernelRecovery(landmarks=60)
     for k in range(4):
@@ -103,7 +106,7 @@ def test_what_is_kept_does_not_grow():
         assert np.isfinite(est._rows.mender.L).all()
     rows = est._rows
     assert len(rows.mender.L) <= 60
-    assert len(rows.detector.rows.span.L) <= 60
+    assert len(rows.detector.rows.measure.span.L) <= 60
     assert est.recovered_.shape == X.shape
 
 

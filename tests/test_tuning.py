@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
 from kernmend.model.kernels import RBF, Linear, Polynomial, auto_gamma
 from kernmend.model.penalties import NuclearPenalty, cutoff_from_rho, rho_from_cutoff
-from kernmend.model.tuning import auto_lam, auto_rho, pulls
+from kernmend.model.tuning import centred_trace, pulls
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -38,41 +38,15 @@ def test_gamma_of_equal_rows(value):
     assert auto_gamma(np.full((7, 3), value)) == 1.0
 
 
-# --- rho ------------------------------------------------------------------------------------------------------------
+# --- the centred trace ----------------------------------------------------------------------------------------------
 
 
-def kept(s, rho):
-    return int(np.count_nonzero(s > cutoff_from_rho(rho) * (1.0 + 1e-12)))  # the rule ends on an eigenvalue itself
-
-
-@given(seed=seeds, n=st.integers(2, 100), spread=st.floats(0.1, 4.0))
-def test_rho_keeps_at_most_an_eighth(seed, n, spread):
-    s = np.exp(spread * np.random.default_rng(seed).standard_normal(n))
-    rho = auto_rho(s)
-    assert kept(s, rho) <= math.ceil(n / 8)
-    assert cutoff_from_rho(rho) >= 1e-4 * s.sum() * (1.0 - 1e-12)
-
-
-def test_rho_keeps_an_eighth_where_the_spectrum_allows_it():
-    s = 0.9 ** np.arange(80.0)
-    assert kept(s, auto_rho(s)) == 10
-    assert kept(s[::-1], auto_rho(s[::-1])) == 10  # in any order
-
-
-def test_rho_keeps_no_rounding_of_a_low_rank_matrix():
-    s = np.concatenate([[5.0, 3.0, 1.0], 1e-15 * np.random.default_rng(0).standard_normal(97)])
-    assert kept(s, auto_rho(s)) == 3
-    assert cutoff_from_rho(auto_rho(s)) == pytest.approx(9e-4, rel=1e-9)
-
-
-@given(seed=seeds, exponent=st.floats(-8.0, 8.0))
-def test_cutoff_scales_with_the_matrix(seed, exponent):
-    s, factor = np.exp(2.0 * np.random.default_rng(seed).standard_normal(40)), 10.0**exponent
-    assert cutoff_from_rho(auto_rho(factor * s)) == pytest.approx(factor * cutoff_from_rho(auto_rho(s)), rel=1e-9)
-
-
-def test_rho_of_a_zero_matrix_is_a_number():
-    assert auto_rho(np.zeros(5)) == 1.0
+@pytest.mark.parametrize("kernel", [RBF(0.5), Polynomial(2, 1.0), Linear()], ids=repr)
+@given(seed=seeds, n=st.integers(1, 9))
+def test_the_centred_trace_is_that_of_the_centred_matrix(kernel, seed, n):
+    K = kernel.gram(np.random.default_rng(seed).standard_normal((n, 3)))
+    C = np.eye(n) - 1.0 / n
+    assert centred_trace(K) == pytest.approx(np.trace(C @ K @ C), rel=1e-9, abs=1e-12 * np.trace(K))
 
 
 # --- pulls ----------------------------------------------------------------------------------------------------------
@@ -170,28 +144,4 @@ def test_pulls_find_the_outliers_of_a_circle(seed):
     radius = rng.choice([0.3, 0.4, 1.7, 1.9], 20)
     X[outlier] *= radius[:, np.newaxis]
     s, U = eigenpairs(RBF(auto_gamma(X)).gram(X))
-    assert outlier_auc(pulls(s, U, auto_rho(s)), outlier) > 0.9
-
-
-# --- lam ------------------------------------------------------------------------------------------------------------
-
-
-@given(seed=seeds, factor=st.floats(1e-6, 1e6))
-def test_lam_is_a_threshold_in_units_of_the_pulls(seed, factor):
-    f = np.exp(np.random.default_rng(seed).standard_normal(50))
-    assert auto_lam(factor * f) == pytest.approx(factor * auto_lam(f), rel=1e-9)
-    assert np.median(f) < auto_lam(f) < f.max()
-
-
-def test_lam_does_not_see_how_far_the_outliers_are():
-    f = np.exp(0.2 * np.random.default_rng(0).standard_normal(100))
-    near, far = f.copy(), f.copy()
-    top = np.argsort(f)[-30:]
-    near[top], far[top] = 3.0, 3e6
-    assert auto_lam(near) == auto_lam(far) < 3.0
-
-
-def test_lam_of_equal_pulls_lies_above_them_and_of_none_is_a_number():
-    assert auto_lam(np.full(10, 2.0)) > 2.0
-    assert auto_lam(np.zeros(10)) == 1.0
-    assert auto_lam(np.concatenate([np.zeros(5), np.full(10, 2.0)])) == auto_lam(np.full(10, 2.0))
+    assert outlier_auc(pulls(s, U, rho_from_cutoff(1e-3 * s.sum())), outlier) > 0.9

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernmend.estimators import RecoverySearch as RecoverySearch
     from kernmend.estimators import RobustKernelPCA as RobustKernelPCA
     from kernmend.estimators import RobustPCA as RobustPCA
+    from kernmend.estimators._kernel_low_rank import NothingMendedWarning as NothingMendedWarning
     from kernmend.io.model_file import load as load
 
 __version__ = "0.1.0.dev0"
@@ -28,6 +29,7 @@ __version__ = "0.1.0.dev0"
 _HOMES = dict.fromkeys(METHODS.values(), "kernmend.estimators") | {
     "load": "kernmend.io.model_file",
     "mend": "kernmend._mend",
+    "NothingMendedWarning": "kernmend.estimators._kernel_low_rank",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])

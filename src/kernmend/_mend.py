@@ -1,7 +1,8 @@
 """`kernmend.mend`: arrays, DataFrames and files mended in one call."""
 
+import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
-from kernmend.io import Dataset, read
+from kernmend.io import Dataset, read, without_empty
 from kernmend.io.frames import Table, as_table, changed, settle
 
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
@@ -48,9 +49,10 @@ class Mended:
 
     def summary(self) -> str:
         """Return in plain words what was found and what was chosen."""
-        out = str(self.estimator.summary())
-        passed = self._source.passed
-        return f"{out}\nPassed through, not numbers: {', '.join(passed)}." if passed else out
+        out = [str(self.estimator.summary())]
+        if self._source.passed:
+            out.append(f"Passed through untouched: {', '.join(self._source.passed)}.")
+        return "\n".join([*out, *getattr(self._source, "notes", ())])
 
     def report(self, path: Any, *, title: str | None = None, force: bool = False) -> Path:
         """Write one HTML page that shows what was found and what was done; return its path."""
@@ -58,7 +60,11 @@ class Mended:
         facts = {name: getattr(source, name) for name in ("columns", "row_labels", "image_shape")}
         if title is None and isinstance(source, Dataset):
             title = source.source.name
-        return Path(self.estimator.report(path, title=title, force=force, **facts))
+        told = self.estimator
+        if isinstance(source, Dataset):  # what the file has: rounded as it writes its numbers
+            found = Applied(self._settled, self.flags, self.scores, self.suspects)
+            told = telling_of(told, source.X, found, entries=True)
+        return Path(told.report(path, title=title, force=force, **facts))
 
     def write(self, path: Any, *, force: bool = False) -> Path:
         """Write the mended data in the format and layout of the file that it came from; return the path."""
@@ -80,6 +86,8 @@ def mend(
     columns: Sequence[str] | None = None,
     image_shape: tuple[int, ...] | None = None,
     missing: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    layout: Mapping[str, Any] | None = None,
     good: Any = None,
     **params: Any,
 ) -> Mended:
@@ -100,6 +108,10 @@ def mend(
         If the rows are flattened images: the report shows them as pictures.
     missing : sequence of str, optional
         Texts of a file that mean a missing value, besides empty cells and the usual ones.
+    keep : sequence of str, optional
+        Columns of a DataFrame or a file that stay as they are.
+    layout : dict, optional
+        Of a text table what is not to be found out: "header" (bool), "delimiter", "decimal", "thousands", "encoding".
     good : array-like, DataFrame or path, optional
         More rows of the same columns, known to be good: `X` is held against them. For "kernel" and "search"; what comes
         back is about `X` alone.
@@ -124,16 +136,16 @@ def mend(
     >>> bool(abs(np.linalg.norm(mended.data, axis=1) - 1).max() < 0.05)
     True
     """
-    options: dict[str, Any] = {"columns": columns, "image_shape": image_shape, "missing": missing}
+    options = {"columns": columns, "image_shape": image_shape, "missing": missing, "keep": keep, **(layout or {})}
     source = _as_source(X, **options)
     estimator = make_estimator(method, params, source.bounds)
     return fit(estimator, source, None if good is None else good_rows(good, source, method, **options))
 
 
-def _as_source(X: Any, *, columns: Any, image_shape: Any, missing: Sequence[str]) -> Table | Dataset:
+def _as_source(X: Any, *, columns: Any, image_shape: Any, keep: Sequence[str], **of_text: Any) -> Table | Dataset:
     if isinstance(X, (str, os.PathLike)):
-        return read(Path(X), columns=columns, image_shape=image_shape, missing=missing)
-    return as_table(X, columns, image_shape)
+        return without_empty(read(Path(X), columns=columns, image_shape=image_shape, keep=keep, **of_text))
+    return as_table(X, columns, image_shape, keep)
 
 
 def good_rows(good: Any, source: Table | Dataset, method: str, **options: Any) -> Array:
@@ -149,7 +161,7 @@ def good_rows(good: Any, source: Table | Dataset, method: str, **options: Any) -
         unknown = [column for column in source.columns if column not in rows.columns + rows.passed]
         if unknown:
             raise ValueError(f"{name} has no column {unknown[0]!r}, which the data have")
-        rows = _as_source(good, **options | {"columns": source.columns})  # the others are not looked at
+        rows = _as_source(good, **options | {"columns": source.columns, "keep": ()})  # the others are not looked at
         places = [(rows.columns or ()).index(column) for column in source.columns]
         X = rows.X[:, np.array(places)]
     else:
@@ -218,6 +230,35 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> M
 def _suspects(estimator: Any) -> NDArray[np.bool_]:
     """Return which rows are unusual and not flagged; none where the method does not say."""
     out: NDArray[np.bool_] = getattr(estimator, "suspects_", np.zeros(len(estimator.outliers_), dtype=bool))
+    return out
+
+
+class Applied(NamedTuple):
+    """Rows that were mended by a model, which of them do not fit it, and their scores."""
+
+    recovered: Array
+    flags: NDArray[np.bool_]
+    scores: Array
+    suspects: NDArray[np.bool_] | None = None
+
+
+def telling_of(estimator: Any, X: Array, found: Applied, *, entries: bool = False) -> Any:
+    """Return a copy of a fitted estimator whose report tells of the rows `X`.
+
+    `entries` says that these are the rows of the fit, so that what it found of their entries stays.
+    """
+    out = copy.copy(estimator)
+    if not entries:
+        for name in ("entry_scores_", "entry_outliers_"):
+            vars(out).pop(name, None)
+        if hasattr(out, "suspects_"):
+            out.suspects_ = np.zeros(len(X), dtype=bool)
+    out.recovered_, out.outliers_, out.outlier_scores_ = found.recovered, found.flags, found.scores
+    if found.suspects is not None and hasattr(out, "suspects_"):
+        out.suspects_ = found.suspects
+    reference = out._n_reference
+    out._remember(X)
+    out._n_reference = reference
     return out
 
 

@@ -12,17 +12,25 @@ from kernmend.model.kernels import KERNELS, Kernel, Polynomial
 from kernmend.model.penalties import PENALTIES
 from kernmend.solvers import SOLVERS
 
+LARGEST = 1e150  # value whose square is within the range of floats, with room for sums
 Names: TypeAlias = "np.ndarray[Any, Any] | tuple[str, ...] | None"
-
-
-def is_lazy(X: Any) -> bool:
-    """Return whether `X` belongs to dask, without importing it."""
-    return type(X).__module__.partition(".")[0] == "dask"
 
 
 def check_infinite(X: Array, names: Names) -> None:
     """Raise ValueError that names the first infinite entry and counts the rest; NaN is allowed, it means missing."""
     _refuse("inf", np.isinf(X), names, "Put NaN where a value is missing, a number elsewhere")
+
+
+def check_near(X: Array, names: Names) -> None:
+    """Raise ValueError that names the first value whose square no float can hold, and counts the rest."""
+    advice = f"Divide X by a number, or put NaN where it is wrong: squares of more than {LARGEST:.0e} are infinite"
+    if is_far(X):
+        _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
+
+
+def is_far(X: Array) -> bool:
+    """Return whether a value is so large that its square is infinite, which is what such a value counts as."""
+    return X.dtype != np.float32 and bool((np.abs(X) > LARGEST).any())
 
 
 def check_no_missing(X: Array, names: Names) -> None:
@@ -59,11 +67,11 @@ def check_noise(value: object) -> float:
     raise ValueError(f"noise must be a number >= 0, got {value!r}")
 
 
-def check_count(name: str, value: object) -> int:
-    """Return an integer >= 1; ValueError otherwise."""
+def check_count(name: str, value: object, other: str = "") -> int:
+    """Return an integer >= 1; ValueError otherwise, which also names what `other` values there are."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
         return int(value)
-    raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+    raise ValueError(f"{name} must be {other}an integer >= 1, got {value!r}")
 
 
 def check_known(good: Any, wrong: Any, n_samples: int) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
@@ -127,11 +135,11 @@ def check_recovery(est: Any) -> None:
 def check_low_rank(est: Any) -> None:
     """Check the parameters of `KernelLowRank`."""
     check_model(est)
-    _check_error(est.error, tuple(ERROR_MODELS))
+    _check_error(est.error, ("auto", *ERROR_MODELS))
     check_choice("penalty", est.penalty, ("auto", *PENALTIES))
     check_choice("solver", est.solver, tuple(SOLVERS))
     if isinstance(est.init, str):
-        check_choice("init", est.init, ("data", "zeros"))
+        check_choice("init", est.init, ("auto", "data", "zeros"))
     check_budget(est)
     if est.penalty == "schatten" and not (isinstance(est.rho, str) and est.rho == "auto"):
         raise ValueError("rho belongs to the nuclear penalty: leave it at 'auto' with penalty='schatten'")
@@ -158,7 +166,7 @@ def check_kernel(est: Any) -> None:
             )
         check_choice("kernel", est.kernel, tuple(KERNELS))
         if est.kernel == "poly":
-            Polynomial(est.degree, est.coef0)
+            Polynomial(est.degree, 1.0 if isinstance(est.coef0, str) and est.coef0 == "auto" else est.coef0)
 
 
 def check_common(est: Any) -> None:

@@ -1,27 +1,25 @@
-"""Wrong rows: scores against brute force, the choice among them, thresholds, landmarks."""
+"""Wrong rows: thresholds, neighbours, groups, landmarks."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kernmend
+from kernmend.detect.detector import Detector
 from kernmend.detect.rows import (
     LANDMARKS,
-    MANY_COLUMNS,
-    RANK_CAP,
-    KernelSpan,
+    NEAREST,
+    Neighbours,
     RowDetector,
+    _combined,
     _is_group,
-    choose_score,
-    error_units,
-    inject,
     landmarks,
-    log_score,
+    nearest_rows,
+    robust_slope,
 )
-from kernmend.model.kernels import RBF
 
 seeds = st.integers(0, 2**32 - 1)
-ridges = st.sampled_from([1e-4, 1e-2, 1.0])
 
 
 def rows(seed, n=14, d=4):
@@ -32,129 +30,6 @@ def circle(seed, n=200, noise=0.03):
     rng = np.random.default_rng(seed)
     t = rng.uniform(0.0, 2.0 * np.pi, n)
     return np.stack([np.cos(t), np.sin(t)], axis=1) + noise * rng.standard_normal((n, 2))
-
-
-def brute(kernel, L, x, eps, centre):
-    """The squared distance of phi(x) from the span of L, with a ridge, and the error of kernel ridge regression."""
-    K, k = kernel.gram(L), kernel.gram(x[np.newaxis], L)[0]
-    w = np.linalg.solve(K + eps * np.eye(len(L)), k)
-    return 1.0 - 2.0 * w @ k + w @ K @ w + eps * w @ w, x - centre - w @ (L - centre)
-
-
-# --- the scores -------------------------------------------------------------------------------------------------------
-
-
-@given(seed=seeds, eps=ridges, n=st.integers(2, 15))
-def test_own_is_each_row_against_the_others(seed, eps, n):
-    L, kernel = rows(seed, n), RBF(0.3)
-    r, errors = KernelSpan.of(L, kernel).leave_one_out(eps)
-    expected = [brute(kernel, np.delete(L, i, axis=0), L[i], eps, L.mean(axis=0)) for i in range(n)]
-    np.testing.assert_allclose(r, [each[0] for each in expected], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(errors, [each[1] for each in expected], rtol=1e-6, atol=1e-9)
-
-
-@given(seed=seeds, eps=ridges)
-def test_new_rows_against_all(seed, eps):
-    L, new, kernel = rows(seed), rows(seed + 1, 5), RBF(0.3)
-    span = KernelSpan.of(L, kernel)
-    r, errors = span.new_rows(new, span.project(new), eps)
-    expected = [brute(kernel, L, x, eps, L.mean(axis=0)) for x in new]
-    np.testing.assert_allclose(r, [each[0] for each in expected], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(errors, [each[1] for each in expected], rtol=1e-6, atol=1e-9)
-
-
-@given(seed=seeds, eps=ridges)
-def test_new_rows_with_a_row_left_out(seed, eps):
-    L, new, kernel = rows(seed), rows(seed + 1, 5), RBF(0.3)
-    left_out = np.random.default_rng(seed).integers(0, len(L), 5)
-    span = KernelSpan.of(L, kernel)
-    r, errors = span.new_rows(new, span.project(new), eps, left_out)
-    expected = [
-        brute(kernel, np.delete(L, i, axis=0), x, eps, L.mean(axis=0)) for i, x in zip(left_out, new, strict=True)
-    ]
-    np.testing.assert_allclose(r, [each[0] for each in expected], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(errors, [each[1] for each in expected], rtol=1e-6, atol=1e-9)
-
-
-@given(seed=seeds, eps=ridges)
-def test_a_row_with_itself_left_out_is_leave_one_out(seed, eps):
-    L = rows(seed)
-    span = KernelSpan.of(L, RBF(0.3))
-    for got, expected in zip(
-        span.new_rows(L, span.project(L), eps, np.arange(len(L))), span.leave_one_out(eps), strict=True
-    ):
-        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-9)
-
-
-def test_span_is_log_r_for_small_r_and_does_not_end_at_one():
-    r = np.array([-1e-9, 0.0, 1e-12, 1e-6, 0.3, 0.9, 1.0 - 1e-9, 1.0, 1.0 + 1e-9])
-    got = log_score("span", r, np.zeros((9, 1)), np.ones(1))
-    assert np.isfinite(got).all()
-    np.testing.assert_allclose(got[2:4], np.log(r[2:4]), rtol=1e-6)
-    assert (np.diff(got[1:8]) > 0).all()
-    assert got[6] - got[5] > 2
-
-
-@given(seed=seeds, d=st.sampled_from([3, 20, 60]))
-def test_scores_of_errors_are_mean_squares_of_all_or_of_the_largest_twentieth(seed, d):
-    errors = rows(seed, 7, d)
-    units = 0.5 + np.random.default_rng(seed).uniform(size=d)
-    squares = np.sort((errors / units) ** 2, axis=1)
-    np.testing.assert_allclose(log_score("all", np.zeros(7), errors, units), np.log(squares.mean(axis=1)))
-    top = {3: 1, 20: 1, 60: 3}[d]
-    np.testing.assert_allclose(log_score("worst", np.zeros(7), errors, units), np.log(squares[:, -top:].mean(axis=1)))
-    assert (log_score("worst", np.zeros(7), errors, units) >= log_score("all", np.zeros(7), errors, units)).all()
-
-
-@pytest.mark.parametrize("kind", ["span", "all", "worst"])
-def test_scores_of_rows_without_any_error_are_finite(kind):
-    units = error_units(np.zeros((5, 3)))
-    assert (units > 0).all()
-    assert np.isfinite(log_score(kind, np.zeros(5), np.zeros((5, 3)), units)).all()
-
-
-def test_units_are_of_the_median_error_and_scale_with_it():
-    errors = np.random.default_rng(0).standard_normal((4001, 3)) * [0.1, 1.0, 1.0]
-    units = error_units(errors)
-    together = 0.6745**2 * np.mean([0.01, 1.0, 1.0])
-    np.testing.assert_allclose(units, np.sqrt(np.array([0.01, 1.0, 1.0]) + together), rtol=0.05)
-    np.testing.assert_allclose(error_units(1e3 * errors), 1e3 * units)
-    wild = errors.copy()
-    wild[:400] = 1e6
-    np.testing.assert_allclose(error_units(wild), units, rtol=0.3)
-
-
-# --- injected rows and the choice -------------------------------------------------------------------------------------
-
-
-@given(seed=seeds, d=st.integers(1, 6))
-def test_injected_rows_are_mixed_from_the_entries_of_their_columns(seed, d):
-    L = rows(seed, 12, d)
-    mixed, source = inject(L, 50)
-    assert mixed.shape == (50, d)
-    for j in range(d):
-        assert np.isin(mixed[:, j], L[:, j]).all()
-    kept = mixed == L[source]
-    assert np.mean(kept.all(axis=1)) < 0.3  # only where what was taken is what was there
-    if d > 1:
-        assert kept.any()
-    np.testing.assert_array_equal(inject(L, 50)[0], mixed)
-
-
-def test_few_columns_are_judged_by_the_span():
-    choice = choose_score(circle(0))
-    assert choice.kind == "span"
-    assert choice.ranks.max() <= RANK_CAP
-    assert choice.ranks.mean() > 0.65  # a circle: what is mixed is off it, mostly
-
-
-def test_many_columns_of_low_rank_are_judged_by_errors():
-    rng = np.random.default_rng(0)
-    L = rng.standard_normal((100, 3)) @ rng.standard_normal((3, 40)) + 0.1 * rng.standard_normal((100, 40))
-    choice, few = choose_score(L), choose_score(L[:, : MANY_COLUMNS - 1])
-    assert few.kind == "span"
-    assert choice.ranks.mean() > 0.75
-    assert choice.injected.shape == choice.ranks.shape
 
 
 # --- the detector of rows ---------------------------------------------------------------------------------------------
@@ -175,7 +50,7 @@ def test_rows_off_a_surface_are_found_and_are_no_part_of_the_reference(seed):
     assert detector.suspect_threshold <= detector.threshold
     assert (u[200:] > detector.threshold).all()
     assert (u[:200] > detector.threshold).sum() <= 2
-    assert len(detector.span.L) == np.sum(u <= detector.threshold)
+    assert len(detector.measure.span.L) == np.sum(u <= detector.threshold)
     assert (detector.u(Y[200:]) > detector.threshold).all()
 
 
@@ -185,9 +60,9 @@ def test_rows_known_to_be_good_stay_in_the_reference():
     good = np.arange(len(Y)) == 200
     without, u = RowDetector.fit(Y, cap, nobody(Y))
     assert u[200] > without.threshold
-    assert not np.equal(without.span.L, Y[200]).all(axis=1).any()
+    assert not np.equal(without.measure.span.L, Y[200]).all(axis=1).any()
     kept, _ = RowDetector.fit(Y, cap, good)
-    assert np.equal(kept.span.L, Y[200]).all(axis=1).any()
+    assert np.equal(kept.measure.span.L, Y[200]).all(axis=1).any()
 
 
 def test_the_cap_is_the_largest_threshold():
@@ -214,3 +89,122 @@ def test_landmarks_do_not_depend_on_the_order(seed):
     np.testing.assert_array_equal(Y[here], Y[order][there])
     some = np.flatnonzero(Y[:, 0] > 0)
     np.testing.assert_array_equal(np.sort(landmarks(Y, some)), some)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("rank", "columns"), [(2, 8), (4, 20), (3, 50)])
+def test_the_edge_of_a_flat_cloud_is_not_wrong(seed, rank, columns):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((80, rank)) @ rng.standard_normal((rank, columns))
+    detector, found = Detector.fit(X)
+    assert found.rows.sum() <= 2
+    off = X[:20] + X.std() * rng.standard_normal((20, columns))
+    assert (detector.find(off).scores > detector.threshold).all()
+
+
+# --- scores relative to those of neighbours ---------------------------------------------------------------------------
+
+
+def two_kinds(seed, n=200, d=30, wrong=10):
+    """Return rows of two kinds on planes, one with far more noise, and wrong ones among the quiet kind."""
+    rng = np.random.default_rng(seed)
+    loud = np.arange(n) % 2 == 0
+    planes = rng.standard_normal((2, 3, d))
+    X = np.einsum("ik,ikd->id", rng.standard_normal((n, 3)), planes[loud.astype(int)])
+    X = X + np.where(loud, 0.5, 0.02)[:, np.newaxis] * rng.standard_normal((n, d))
+    X[loud] += 20.0
+    bad = np.zeros(n, dtype=bool)
+    bad[np.flatnonzero(~loud)[:wrong]] = True
+    X[bad] += 0.5 * rng.standard_normal((wrong, d))
+    return X, bad
+
+
+@given(seed=seeds)
+def test_the_nearest_rows_are_those_of_a_full_sort_without_the_one_left_out(seed):
+    rng = np.random.default_rng(seed)
+    distances = rng.uniform(size=(20, 30))
+    left_out = rng.integers(0, 30, 20)
+    without = distances.copy()
+    without[np.arange(20), left_out] = np.inf
+    found = nearest_rows(distances.copy(), left_out)
+    np.testing.assert_array_equal(np.sort(found, axis=1), np.sort(np.argsort(without, axis=1)[:, :NEAREST], axis=1))
+
+
+@given(seed=seeds, slope=st.floats(0.1, 0.9))
+def test_the_slope_is_that_of_most_rows(seed, slope):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(300)
+    y = slope * x + 0.1 * rng.standard_normal(300)
+    y[:30] += 20.0
+    assert robust_slope(x, y) == pytest.approx(slope, abs=0.06)
+    assert robust_slope(x, -y) == 0.0
+    assert robust_slope(x, np.zeros(300)) == 0.0
+
+
+@given(seed=seeds)
+def test_what_is_expected_moves_with_the_scores_and_not_with_their_level(seed):
+    rng = np.random.default_rng(seed)
+    L, scores, Y = rng.standard_normal((40, 3)), rng.standard_normal(40), rng.standard_normal((5, 3))
+    neighbours = Neighbours(L, scores, float(np.median(scores)), 0.7)
+    np.testing.assert_allclose(neighbours.against(L, scores + 3.0).expected(Y), neighbours.expected(Y), atol=1e-12)
+    np.testing.assert_allclose(
+        neighbours.against(L, 2.0 * scores).expected(Y), 2.0 * neighbours.expected(Y), atol=1e-12
+    )
+    assert not Neighbours(L, scores, 0.0, 0.0).expected(Y).any()
+    assert not Neighbours(L[:NEAREST], scores[:NEAREST], 0.0, 1.0).expected(Y).any()
+
+
+def test_neighbours_that_are_alike_tell_what_scores_to_expect():
+    rng = np.random.default_rng(0)
+    L = rng.standard_normal((200, 2))
+    L[100:] += 50.0
+    scores = np.repeat([0.0, 5.0], 100) + 0.1 * rng.standard_normal(200)
+    neighbours = Neighbours.of(L, scores)
+    assert neighbours.slope > 0.9
+    left = scores - neighbours.expected(L, np.arange(200))
+    assert left.std() < 0.2
+    apart = Neighbours.of(L, rng.permutation(scores))
+    assert apart.slope < 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_error_smaller_than_the_noise_of_other_rows_is_found(seed):
+    X, bad = two_kinds(seed)
+    detector, u = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))
+    assert detector.neighbours is not None
+    assert ((u > detector.threshold) & bad).sum() >= 8
+    assert ((u > detector.threshold) & ~bad).sum() <= 2
+    assert (detector.u(X[bad]) > detector.threshold).sum() >= 8
+
+
+def test_clean_rows_of_two_kinds_stay_and_their_model_sees_new_wrong_rows():
+    X, bad = two_kinds(0)
+    clean, _ = two_kinds(0, wrong=0)
+    detector, found = Detector.fit(clean)
+    assert found.rows.sum() <= 1
+    assert (detector.find(X[bad]).scores > detector.threshold).sum() >= 8
+
+
+def test_a_model_with_neighbours_is_saved(tmp_path):
+    X, _ = two_kinds(1)
+    est = kernmend.KernelRecovery(scale=None).fit(X)
+    assert est._rows.detector.rows.neighbours is not None
+    est.save(tmp_path / "model.km")
+    np.testing.assert_array_equal(kernmend.load(tmp_path / "model.km").score_samples(X), est.score_samples(X))
+
+
+@given(seed=seeds)
+def test_neighbours_promote_rows_beyond_the_threshold_and_no_others(seed):
+    rng = np.random.default_rng(seed)
+    plain, relative = rng.exponential(3.0, (2, 50))
+    combined = _combined(plain, relative, 4.0, 9.0)
+    np.testing.assert_array_equal(combined > 4.0, (relative > 4.0) | (plain > 9.0))
+    others = (relative <= 4.0) & (plain <= 9.0)
+    np.testing.assert_array_equal(combined[others], np.minimum(plain, 4.0)[others])
+
+
+def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():
+    X, bad = two_kinds(0)
+    detector = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))[0]
+    again = detector.against(detector.measure.span.L)
+    np.testing.assert_array_equal(detector.u(X[bad]) > detector.threshold, again.u(X[bad]) > again.threshold)

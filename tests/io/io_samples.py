@@ -1,13 +1,18 @@
 """Small sound files of each kind, and what is asked of a refusal."""
 
+import gzip
 import zipfile
 
 import h5py
 import numpy as np
+import openpyxl
+import pyarrow
 import pytest
 import scipy.io
+import tifffile
 import zarr
 from PIL import Image
+from pyarrow import feather
 
 from kernmend.io import FileError, read
 
@@ -30,6 +35,29 @@ def save(folder, kind):
     path = folder / f"in.{kind}"
     if kind == "csv":
         path.write_text("x,y,z\n1,2,3\n4,5,6\n")
+    elif kind == "csv.gz":
+        path.write_bytes(gzip.compress(b"x,y,z\n1,2,3\n4,5,6\n"))
+    elif kind == "csv.zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("in.csv", "x,y,z\n1,2,3\n4,5,6\n")
+    elif kind == "xlsx":
+        book = openpyxl.Workbook()
+        for row in (["x", "y", "z"], [1, 2, 3], [4, 5, 6]):
+            book.active.append(row)
+        book.save(path)
+    elif kind == "jsonl":
+        path.write_text('{"x": 1, "y": 2}\n{"x": 3, "y": 4}\n')
+    elif kind == "feather":
+        feather.write_feather(pyarrow.table({name: X[:, j] for j, name in enumerate("xyz")}), path)
+    elif kind == "nc":
+        with scipy.io.netcdf_file(path, "w") as file:
+            file.createDimension("row", None)
+            file.createDimension("column", 3)
+            file.createVariable("X", "f8", ("row", "column"))[:] = X
+    elif kind == "tif":
+        with tifffile.TiffWriter(path) as file:
+            for page in np.arange(12, dtype=np.uint8).reshape(3, 2, 2):
+                file.write(page, contiguous=False, photometric="minisblack")
     elif kind == "npy":
         np.save(path, X)
     elif kind == "npz":
@@ -57,5 +85,6 @@ def save(folder, kind):
     return path
 
 
-KINDS = ["csv", "parquet", "npy", "npz", "mat", "h5", "zarr", "images", "zip"]
+TABLES = ["csv", "csv.gz", "csv.zip", "xlsx", "jsonl", "parquet", "feather"]
+KINDS = [*TABLES, "npy", "npz", "mat", "h5", "nc", "zarr", "images", "zip", "tif"]
 FILES = [kind for kind in KINDS if kind not in ("zarr", "images")]

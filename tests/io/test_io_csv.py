@@ -40,6 +40,7 @@ ODD = {
     "blank lines": b"x,y\n\n1.50,2\n\n3,4\n\n\n",
     "pipes": b"x|y\n1.50|2\n3|4\n",
     "spaces": b"1.50 2\n3 4\n",
+    "aligned by blanks": b"      x        y\n   1.50        2\n      3        4  \n",
     "no header": b"1.50,2\n3,4\n",
 }
 
@@ -54,6 +55,22 @@ def test_odd_files_are_read_and_written_back_as_they_are(tmp_path, raw):
     assert mended(data, {(0, 0): 0.25, (1, 1): 6.6}, "out.txt").decode(encoding) == (
         raw.decode(encoding).replace("1.50", "0.25").replace("4", "7")
     )
+
+
+def test_aligned_columns_stay_aligned(tmp_path):
+    raw = "".join(f"{i * 1.5:10.2f}  {100 - i * i:8.1f}\n" for i in range(12))
+    data = read(table(tmp_path, raw, "in.txt"))
+    assert_array_equal(data.X[:, 0], 1.5 * np.arange(12))
+    new = mended(data, {(3, 0): 12345.678, (4, 1): -0.5, (5, 1): 123456789.0, (6, 0): NAN}, "out.txt").decode()
+    old = raw.splitlines()
+    changed = [line for line, before in zip(new.splitlines(), old, strict=True) if line != before]
+    assert changed == [
+        "  12345.68      91.0",
+        "      6.00      -0.5",
+        "      7.50 123456789.0",
+        "        NA      64.0",
+    ]
+    assert "columns between runs of blanks" in data.notes[0]
 
 
 def test_semicolons_with_decimal_commas(tmp_path):
@@ -124,7 +141,7 @@ def test_missing_texts_and_numbers(tmp_path):
     assert "'?' in row 0" in read(path).notes[0]
     data = read(path, missing=["?", "-999"])
     assert_array_equal(data.X, [[1, NAN], [NAN, 5], [3, 6]])
-    assert mended(data, {(0, 1): 4, (1, 0): 2}).decode() == "x,y\n1,4\n2.0,5\n3,6\n"
+    assert mended(data, {(0, 1): 4, (1, 0): 2}).decode() == "x,y\n1,4\n2,5\n3,6\n"
 
 
 def test_columns_are_chosen_by_name_or_number(tmp_path):
@@ -161,8 +178,8 @@ def test_a_float32_result_changes_only_what_it_mends(tmp_path):
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ("x,y\n1,2\n3\n4,5\n", r"line 3 has 1 cells where 2 are expected"),
-        ('x,y\n1,"a\nb"\n3\n4,5\n', r"line 4 has 1 cells"),
+        ("x,y\n1,2\n3\n4,5\n", r"line 3 has 1 cell where 2 are expected"),
+        ('x,y\n1,"a\nb"\n3\n4,5\n', r"line 4 has 1 cell where"),
         ('x,y\n1,2\n"3,4\n5,6\n', "the quote opened in line 3 is never closed"),
         ("name,town\na,b\nc,d\n", "no column of numbers"),
         ("# only words\n", "holds no rows"),
@@ -181,7 +198,7 @@ def test_bad_tables_are_refused_in_one_line(tmp_path, raw, message):
 @given(arrays(np.float64, (3, 2), elements=st.floats(allow_infinity=False)), st.sampled_from([",", ";", "\t"]))
 def test_any_numbers_survive(tmp_path_factory, A, delimiter):
     folder = tmp_path_factory.mktemp("any")
-    raw = delimiter.join("xy") + "\n" + f"1.5{delimiter}2.5\n" * 3
+    raw = delimiter.join("xy") + "\n" + f"1.5{delimiter}2.5\n" * 2 + f"1e-7{delimiter}2e-7\n"  # of no fixed decimals
     data = read(table(folder, raw))
     data.write(folder / "out.csv", A)
     again = np.genfromtxt(folder / "out.csv", delimiter=delimiter, skip_header=1)

@@ -2,10 +2,11 @@
 
 import zipfile
 from io import BytesIO
-from zlib import crc32
+from zlib import compress, crc32
 
 import numpy as np
 import pytest
+import tifffile
 from numpy.testing import assert_array_equal
 from PIL import Image
 
@@ -174,13 +175,6 @@ def test_pictures_that_would_lose_something_are_refused(tmp_path):
     frames = folder_of(tmp_path / "frames", images[:1], "gif", save_all=True, append_images=images[1:])
     with pytest.raises(FileError, match=r"0.gif holds several pictures"):
         read(frames)
-    deep = folder_of(tmp_path / "deep", COLOUR[:1])
-    raw = bytearray((deep / "0.png").read_bytes())
-    raw[24] = 16
-    raw[29:33] = crc32(raw[12:29]).to_bytes(4, "big")
-    (deep / "0.png").write_bytes(raw)
-    with pytest.raises(FileError, match="colour of 16 bits: convert it to 8 bits"):
-        read(deep)
     ink = folder_of(tmp_path / "ink", [Image.fromarray(COLOUR[0]).convert("CMYK")], "jpg")
     with pytest.raises(FileError, match="in the colour space CMYK"):
         read(ink)
@@ -195,15 +189,140 @@ def test_image_shape_and_columns(tmp_path):
         read(there, columns=["x"])
 
 
-def test_a_truncated_or_false_image_is_named(tmp_path):
-    there = folder_of(tmp_path / "in", GREY)
-    whole = (there / "1.png").read_bytes()
-    (there / "1.png").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FileError, match=r"in: 1.png: not a sound image"):
-        read(there)
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_truncated_or_false_image_is_named_and_left(tmp_path, bad):
+    there = folder_of(tmp_path / "in", [*GREY, GREY[0]])
+    whole = (there / f"{bad}.png").read_bytes()
+    for number, content in enumerate((whole[: len(whole) // 2], b"words")):
+        (there / f"{bad}.png").write_bytes(content)
+        data = read(there)
+        assert data.row_labels == tuple(f"{i}.png" for i in range(4) if i != bad)
+        assert data.passed == (f"{bad}.png",)
+        assert data.notes == (f"{bad}.png is damaged or no image, and kept as it is.",)
+        here = data.write(tmp_path / f"out {number}", 255 - data.X)
+        assert (here / f"{bad}.png").read_bytes() == content
+        assert_array_equal(pixels(here / "3.png"), 255 - GREY[0])
+
+
+def test_where_all_images_but_one_are_broken_the_first_is_named(tmp_path):
+    there = folder_of(tmp_path / "in", GREY[:2])
     (there / "1.png").write_text("words")
     with pytest.raises(FileError, match=r"in: 1.png: not an image of a kind that is read"):
         read(there)
+
+
+DEEP = RNG.integers(0, 2**16, size=(3, 6, 5, 3), dtype=np.uint16)
+
+
+def deep_png(pixels, filters, extra=b""):
+    """A PNG of 16-bit colours, each row filtered in another way, packed by hand."""
+    height, width, channels = pixels.shape
+    raw = pixels.astype(">u2").tobytes()
+    size, line = 2 * channels, 2 * channels * width
+    rows = [np.frombuffer(raw[i * line : (i + 1) * line], np.uint8).astype(int) for i in range(height)]
+    out = b""
+    for i, row in enumerate(rows):
+        above = rows[i - 1] if i else np.zeros(line, dtype=int)
+        left, corner = (np.concatenate([np.zeros(size, dtype=int), some[:-size]]) for some in (row, above))
+        near = left + above - corner
+        best = np.argmin([abs(near - left), abs(near - above), abs(near - corner)], axis=0)
+        paeth = np.choose(best, [left, above, corner])
+        added = [np.zeros(line, dtype=int), left, above, (left + above) // 2, paeth][filters[i % len(filters)]]
+        out += bytes([filters[i % len(filters)]]) + ((row - added) % 256).astype(np.uint8).tobytes()
+
+    def chunk(kind, data):
+        return len(data).to_bytes(4, "big") + kind + data + crc32(kind + data).to_bytes(4, "big")
+
+    head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([16, {2: 4, 3: 2, 4: 6}[channels], 0, 0, 0])
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", compress(out)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("filters", [[0], [1], [2], [3], [4], [4, 3, 2, 1, 0]])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_png_of_16_bit_colours(tmp_path, filters, channels):
+    images = RNG.integers(0, 2**16, size=(3, 6, 5, channels), dtype=np.uint16)
+    (tmp_path / "in").mkdir()
+    note = b"\0\0\0\x03tEXta\0b" + crc32(b"tEXta\0b").to_bytes(4, "big")
+    for i, image in enumerate(images):
+        (tmp_path / "in" / f"{i}.png").write_bytes(deep_png(image, filters, note))
+    data = read(tmp_path / "in")
+    colours = images[..., :3] if channels > 2 else images[..., 0]
+    assert (data.bounds, data.image_shape) == ((0, 65535), colours.shape[1:])
+    assert_array_equal(data.X, colours.reshape(3, -1))
+    A = data.X.copy()
+    A[1, 7] = 4321
+    here = data.write(tmp_path / "out", A)
+    assert_array_equal(read(here).X, A)
+    assert note in (here / "1.png").read_bytes()
+    assert (here / "0.png").read_bytes() == (tmp_path / "in/0.png").read_bytes()
+    from kernmend.io._deep_png import read_deep
+
+    if channels != 3:
+        assert_array_equal(read_deep((here / "1.png").read_bytes())[..., -1], images[1, ..., -1])  # alpha
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zlib", "predictor": True}, {"bigtiff": True}])
+def test_tiff_of_16_bit_colours(tmp_path, options):
+    (tmp_path / "in").mkdir()
+    for i, image in enumerate(DEEP):
+        tifffile.imwrite(tmp_path / f"in/{i}.tif", image, photometric="rgb", resolution=(300, 300), **options)
+    data = read(tmp_path / "in")
+    assert_array_equal(data.X, DEEP.reshape(3, -1))
+    A = data.X.copy()
+    A[2, 5] = 77
+    here = data.write(tmp_path / "out", A)
+    assert_array_equal(tifffile.imread(here / "2.tif").ravel(), A[2])
+    with tifffile.TiffFile(here / "2.tif") as file:
+        assert file.pages[0].tags["XResolution"].value[0] == 300
+    assert (here / "0.tif").read_bytes() == (tmp_path / "in/0.tif").read_bytes()
+
+
+STACKS = {
+    "grey": (GREY, {}),
+    "16-bit": (GREY.astype(np.uint16) * 257, {}),
+    "big-endian": (GREY.astype(np.uint16) * 257, {"byteorder": ">"}),
+    "packed": (GREY.astype(np.uint16) * 257, {"compression": "zlib", "predictor": True}),
+    "float": (GREY.astype(np.float32) / 7, {}),
+    "colour": (COLOUR, {"photometric": "rgb"}),
+    "16-bit colour": (DEEP, {"photometric": "rgb"}),
+    "64-bit places": (GREY.astype(np.uint16), {"bigtiff": True}),
+    "tiles": (np.repeat(np.repeat(GREY, 6, axis=1), 6, axis=2), {"tile": (16, 16)}),
+}
+
+
+@pytest.mark.parametrize(("pages", "options"), STACKS.values(), ids=STACKS.keys())
+def test_pages_of_a_tiff_are_rows(tmp_path, pages, options):
+    path = tmp_path / "stack.tif"
+    with tifffile.TiffWriter(path, bigtiff=options.get("bigtiff", False), byteorder=options.get("byteorder")) as file:
+        more = {key: value for key, value in options.items() if key not in ("bigtiff", "byteorder")}
+        for page in pages:
+            file.write(page, contiguous=False, description="cells", **more)
+    raw = path.read_bytes()
+    data = read(path)
+    assert (data.format, data.row_labels) == ("tiff", ("page 1", "page 2", "page 3"))
+    assert_array_equal(data.X, pages.reshape(3, -1))
+    assert data.write(tmp_path / "same.tif", data.X).read_bytes() == raw
+    A = data.X.copy()
+    A[1:, 3] = 11
+    again = data.write(tmp_path / "out.tif", A)
+    assert_array_equal(read(again).X, A)
+    new = again.read_bytes()
+    changed = [at for at in range(8, len(raw)) if raw[at] != new[at]]
+    assert len(changed) <= 8  # the places of the second and the third page
+    with tifffile.TiffFile(again) as file, tifffile.TiffFile(path) as old:
+        assert_array_equal([page.asarray().ravel() for page in file.pages], A)
+        assert [page.description for page in file.pages] == [page.description for page in old.pages]
+
+
+def test_a_tiff_of_one_page_or_of_pages_that_differ(tmp_path):
+    tifffile.imwrite(tmp_path / "one.tif", GREY[0])
+    with pytest.raises(FileError, match="is one image: give a folder or zip"):
+        read(tmp_path / "one.tif")
+    with tifffile.TiffWriter(tmp_path / "sizes.tif") as file:
+        file.write(GREY[0], contiguous=False)
+        file.write(GREY[1][:4], contiguous=False)
+    with pytest.raises(FileError, match=r"page 2 is 5×4, the images before it 5×6"):
+        read(tmp_path / "sizes.tif")
 
 
 def test_a_picture_of_far_too_many_pixels_is_refused_before_it_is_unpacked(tmp_path):

@@ -76,12 +76,18 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, kind, old):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def opened(self, mode="r", *arguments, **options):
+        return full() if "w" in mode or "+" in mode else real(self, mode, *arguments, **options)
+
+    real = Path.open
     monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "open", opened)
     monkeypatch.setattr(shutil, "copyfile", full)
     monkeypatch.setattr(shutil, "copytree", full)
     monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
     monkeypatch.setattr(shutil, "copyfileobj", full)
     monkeypatch.setattr("pyarrow.parquet.write_table", full)
+    monkeypatch.setattr("pyarrow.ipc.new_file", full)
     with pytest.raises(FileError, match=rf"out.{kind}: cannot be written: No space left on device"):
         data.write(target, data.X + 1, force=True)
     assert contents(tmp_path) == before

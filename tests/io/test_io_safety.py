@@ -1,5 +1,6 @@
 """Files that lie, break or may not be read: one clear line each."""
 
+import gzip
 import json
 import os
 import stat
@@ -57,7 +58,15 @@ def test_the_wrong_ending(tmp_path, kind):
         ("a.npy", bytes(range(256)), "ends in .npy but is not a NumPy array file"),
         ("a.zarr", b"words", "ends in .zarr but its content is a text table"),
         ("a.bin", bytes(range(256)), "of no kind that is read here: npy, npz"),
-        ("a.csv.gz", b"\x1f\x8b\x08\x00" + bytes(20), "is compressed with gzip: unpack it first"),
+        ("a.csv.gz", b"\x1f\x8b\x08\x00" + bytes(20), "not a sound gzip file"),
+        ("a.csv.xz", b"\xfd7zXZ" + bytes(20), "is compressed with xz: unpack it first"),
+        ("a.npy.gz", gzip.compress(b"\x93NUMPY" + bytes(99)), "what is packed in it is no text table: unpack it first"),
+        ("a.csv.gz", gzip.compress(b""), "the file in it is empty"),
+        ("a.json", b'[{"x": 1}, {"x": 2}]', "is JSON, but not one object a line: store it as JSON lines"),
+        ("a.txt", b'{\n "x": [1]\n}', "is JSON, but not one object a line"),
+        ("a.json", b'{"x": 1,\n "y": 2}', "is JSON, but not one object a line"),
+        ("a.jsonl", b'{"x": 1}\n{"x": 1, "x": 2}\n', r"line 2 is no object of JSON \(a key is there twice\)"),
+        ("a.jsonl", b'{"x": 1}\n{"x": 2} 3\n', "line 2 is no object of JSON"),
         ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(20), "is one image: give a folder or zip"),
         ("a.pkl", b"\x80\x04\x95" + bytes(20), "is a pickle, which is not read for safety"),
     ],
@@ -70,10 +79,10 @@ def test_other_kinds_of_files(tmp_path, name, content, message):
 def test_an_office_file(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
         archive.writestr("[Content_Types].xml", "x")
-    refused(tmp_path / "a.xlsx", "is an Office file: save the table as csv")
+    refused(tmp_path / "a.xlsx", "is an Office file without a workbook: save the table as csv")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FILES if kind != "csv"])
+@pytest.mark.parametrize("kind", [kind for kind in FILES if kind not in ("csv", "jsonl")])
 @pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
 def test_truncated(tmp_path, kind, share):
     path = save(tmp_path, kind)

@@ -14,6 +14,7 @@ from kernmend import KernelLowRank, KernelRecovery, RecoverySearch
 from kernmend.io.model_file import ModelError
 from kernmend.model import errors
 
+pytestmark = pytest.mark.usefixtures("quick_calibration")
 PAGE = Path(__file__).parents[2] / "docs" / "new_error.md"
 
 
@@ -57,7 +58,7 @@ def test_the_class_is_accepted_and_used(page):
     assert est._rows.settings.error is model
     assert "'huber'" in est.summary()
     assert clone(est).error is model
-    low = KernelLowRank(error=model, max_iter=20, tol=1e-3).fit(X)
+    low = KernelLowRank(error=model).fit(X)
     assert low.error_ == "huber"
     assert low.entry_outliers_.shape == X.shape
     search = RecoverySearch(estimator=KernelRecovery(error=model), n_iter=2, n_splits=1).fit(X)
@@ -78,7 +79,7 @@ def test_with_a_line_in_the_table_its_name_is(named, kernmend_command, tmp_path)
     np.testing.assert_array_equal(
         kernmend.mend(X, error="huber", scale=None).data, KernelRecovery(error="huber", scale=None).fit(X).recovered_
     )
-    assert KernelLowRank(error="huber", max_iter=20, tol=1e-3).fit(X).error_ == "huber"
+    assert KernelLowRank(error="huber").fit(X).error_ == "huber"
     pd.DataFrame(X).to_csv(tmp_path / "X.csv", index=False)
     done = kernmend_command("mend", tmp_path / "X.csv", "--error", "huber", "-o", tmp_path / "A.csv")
     assert "huber" in done.stdout + done.stderr

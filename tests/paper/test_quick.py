@@ -18,7 +18,17 @@ def paper(*arguments, code=0):
     return result.output
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    """Galleries of one image a row, and settings chosen in a hurry: what is tested is that there are such."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kernmend.paper.figures.SHOWN", 1)
+        patch.setattr("kernmend.repair.calibrate.SEARCH_ITERATIONS", 2)
+        patch.setattr("kernmend.repair.calibrate.PASSES", (1, 1))
+        yield
+
+
+@pytest.fixture(scope="module")
 def coil(tmp_path_factory):
     """A folder with a made-up COIL-20: two objects, smooth blobs that wander with the angle."""
     folder = tmp_path_factory.mktemp("coil")
@@ -34,7 +44,7 @@ def coil(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def finished(tmp_path_factory, coil):
     """The folder of a finished quick run of everything."""
     out = tmp_path_factory.mktemp("paper")
@@ -66,7 +76,7 @@ def test_all_methods_of_a_case_get_the_same_matrix(finished):
     for record in Store(finished).read().values():
         seen.setdefault((record["experiment"], record["case"], record["repetition"]), set()).add(record["matrix"])
     assert all(len(digests) == 1 for digests in seen.values())
-    both = [key for key in seen if key[1] == "MNIST, Gaussian (energy)" and key[2] == 0]
+    both = [key for key in seen if key[1].startswith("MNIST, Gaussian (energy)") and key[2] == 0]
     assert len(set.union(*(seen[key] for key in both))) == 1  # Table 2 is timed on the matrix of Table 1
     tuned = [seen[key] for key in seen if key[2] == spec.TUNING]
     assert tuned
@@ -132,13 +142,31 @@ def test_usage(tmp_path):
 def test_the_full_experiments_are_the_papers():
     assert set(experiments._BUILDERS) == set(NAMES)
     cases = experiments.get("denoise").cases
-    assert [case.repetitions for case in cases] == [5, 5, 2, 2]
+    assert [case.repetitions for case in cases] == 2 * [5, 5, 2, 2]
+    assert [case.data.scale for case in cases] == 4 * ["[0, 1]"] + 4 * ["unit length"]
     for case in cases:
         names = [method.name for method in case.methods]
         assert names[0] == "untouched"
         assert names[-1] == "oracle"
         assert len(set(names)) == len(names)
         assert all(method.rule for method in case.methods)
+
+
+def test_the_printed_kernel_is_used_on_images_of_unit_length_only():
+    for case in experiments.get("denoise").cases:
+        (ours,) = [method for method in case.methods if method.name == "ours, Gaussian"]
+        assert (dict(ours.params).get("gamma") == experiments.GAMMA) == case.data.unit_after
+        assert bool(ours.paper) == case.data.unit_after
+
+
+def test_images_are_brought_to_unit_length_after_the_corruption():
+    plain = spec.Data("mnist", 20)
+    noise = spec.Corruption("occlusion")
+    truth, X, bad = matrices.make_matrix(plain, noise, 0)
+    scaled = matrices.make_matrix(spec.Data("mnist", 20, unit_after=True), noise, 0)
+    np.testing.assert_array_equal(scaled.rows, bad)
+    for A, B in ((truth, scaled.truth), (X, scaled.X)):
+        np.testing.assert_allclose(B * np.linalg.norm(A, axis=1, keepdims=True), A)
 
 
 def test_a_rise_of_the_objective_would_show(finished):

@@ -6,7 +6,7 @@ from convex import cp, low_rank, solve, wrong_entries, wrong_rows
 from threadpoolctl import threadpool_info
 
 from kernmend.linalg.singular import TopSingular, spectral_norm
-from kernmend.model.terms import EntryTerm, NuclearTerm, RankTerm, RowTerm, SubspaceTerm, Term, shrink_singular_values
+from kernmend.model.terms import EntryTerm, NuclearTerm, RankTerm, RowTerm, SubspaceTerm, Term
 from kernmend.solvers import Block, solve_admm, solve_rows
 
 KINDS = {"entries": EntryTerm, "rows": RowTerm}
@@ -220,7 +220,6 @@ def test_partial_and_full_svd_give_the_same_path(shape):
     full = run(RowTerm(X, 0.6), NuclearTerm(svd=TopSingular(dense=True)))
     np.testing.assert_allclose(partial.A, full.A, atol=1e-5)
     assert partial.objective[-1] == pytest.approx(full.objective[-1], rel=1e-6)
-    np.testing.assert_allclose(shrink_singular_values(X, 0.0)[0], X, atol=1e-12)
 
 
 def test_thread_pools_are_left_as_they_were():

@@ -10,8 +10,9 @@ from problems import PROBLEMS, ROUNDING, SOLVERS, circle, clipped, slow_gram, sl
 
 from kernmend.model.errors import KernelError
 from kernmend.model.kernels import RBF, Linear, Polynomial
-from kernmend.model.objective import Objective, Parts
+from kernmend.model.objective import Objective
 from kernmend.model.penalties import NuclearPenalty, similarity_target
+from kernmend.model.terms import Parts
 from kernmend.solvers import SolverResult
 from kernmend.solvers.result import History
 

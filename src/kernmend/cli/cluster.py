@@ -15,6 +15,7 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend.cli import words as cli_words
 from kernmend.cli import work as cli_work
+from kernmend.cli.targets import Refused, check_free, find_targets, input_file
 from kernmend.estimators._progress import counting_bar
 from kernmend.io import FileError, _blocks
 from kernmend.large import dask as _dask
@@ -35,13 +36,12 @@ def run_mend_by_blocks(
 ) -> None:
     """Learn from landmarks, let the workers mend and write the blocks, then give the output its name."""
     with cli_work.session(options) as started:
-        target = cli_work.find_targets([source], output)[0]
-        cli_work.check_free([target, report, save_model], options["force"])
+        target = find_targets([source], output)[0]
+        check_free([target, report, save_model], options["force"], inputs=[input_file(source)])
         if method != "kernel":
-            raise cli_work.Refused(f"a cluster mends by the method kernel, not by {method}")
-        chosen = {name: options[name] for name in ("columns", "image_shape", "missing")}
+            raise Refused(f"a cluster mends by the method kernel, not by {method}")
         with cli_work.reading():
-            blocks, data = _blocks.open_blocks(source, **chosen)
+            blocks, data = _blocks.open_blocks(source, **cli_work.of_reading(options))
         estimator = cli_work.make_estimator(method, data, options)
         with _cluster(**where) as client, _troubles(), _blocks.working_folder(target) as folder:
             with cli_work.failing(estimator):
@@ -132,7 +132,7 @@ def _cluster(workers: int | None, memory: str | None, cluster: str | None) -> It
         try:
             client = distributed.Client(cluster, timeout=SECONDS)
         except (OSError, ValueError) as error:
-            raise cli_work.Refused(f"there is no Dask cluster at {cluster}") from error
+            raise Refused(f"there is no Dask cluster at {cluster}") from error
         with client:
             yield client
         return

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,13 +53,22 @@ def demo(out: Path, seed: int, force: bool, quiet: bool) -> None:
     for path in (picture, report):
         if path.exists() and not force:
             raise click.UsageError(f"{path} is there already; say --force to overwrite it, or -o for another folder")
+    missing = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
+    if missing:
+        left_out = {"matplotlib": "a picture", "jinja2": "a report"}
+        without = " and ".join(f"without {left_out[name]}" for name in missing)
+        needed = f"{'that needs' if len(missing) == 1 else 'those need'} {' and '.join(missing)}"
+        click.echo(f"kernmend: note: {without}, {needed}: pip install 'kernmend[report]'", err=True)
     from kernmend.cli.demo import run_demo, write_report
 
     result = run_demo(random_state=seed, verbose=0 if quiet else 1)
     _print_demo(result)
-    _write_picture(result, picture)
-    click.echo(f"Picture: {picture}")
-    click.echo(f"Report: {write_report(result, report)}")
+    if "matplotlib" not in missing:
+        _write_picture(result, picture)
+        click.echo(f"Picture: {picture}")
+    if "jinja2" not in missing:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        click.echo(f"Report: {write_report(result, report)}")
     if result.estimator.stop_reason_ == "interrupted":
         raise click.exceptions.Exit(130)
 
@@ -85,13 +95,10 @@ def _print_demo(result: "Demo") -> None:
 
 
 def _write_picture(result: "Demo", path: Path) -> None:
-    try:
-        from kernmend.report.plotting import figure_toydata
-    except ImportError as error:
-        raise click.ClickException("pictures need matplotlib: pip install 'kernmend[report]'") from error
     import numpy as np
 
     from kernmend.io import replacing
+    from kernmend.report.plotting import figure_toydata
 
     angle = np.linspace(0.0, 2.0 * np.pi, 400)
     truth = np.column_stack([np.cos(angle), np.sin(angle)])

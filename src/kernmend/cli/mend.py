@@ -13,7 +13,8 @@ from kernmend._methods import METHODS
 FILE = click.Path(dir_okay=False, path_type=Path)
 ANY = click.Path(path_type=Path)
 INPUT_HELP = (
-    "INPUT is a csv or tsv table, parquet, npy, npz, mat, HDF5 or zarr, or a folder or zip of images of one size. "
+    "INPUT is a csv or tsv table (.gz and .zip too), xlsx, JSON lines, parquet, Feather, npy, npz, mat, HDF5, NetCDF "
+    "or zarr, a TIFF of several pages, or a folder or zip of images of one size. "
     "Rows are samples. Columns that are not numbers are passed through; empty cells are missing values."
 )
 CODES = "Exit codes: 0 done, 1 nothing could be done, 2 bad usage or input, 130 interrupted, 143 terminated."
@@ -84,6 +85,11 @@ def _columns(ctx: Any, param: Any, value: str | None) -> tuple[str, ...] | None:
     return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
 
 
+def _character(ctx: Any, param: Any, value: str | None) -> str | None:
+    """Return one character, tab and none by their names."""
+    return {"tab": "\t", "\\t": "\t", "none": "", "blank": " ", "blanks": "  "}.get(value or "", value)
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
@@ -98,8 +104,19 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 _of_data = _together(
     click.option("--columns", metavar="A,B,C", callback=_columns, help="Columns to look at.  [default: all numbers]"),
+    click.option("--keep", metavar="A,B,C", callback=_columns, help="Columns to leave as they are."),
     click.option("--missing", multiple=True, metavar="TEXT", help="Means a missing value, such as -999; repeatable."),
     click.option("--image-shape", callback=_image_shape, metavar="HxW", help="If rows are flattened images: 28x28."),
+    click.option("--header/--no-header", default=None, help="The first line names the columns.  [default: found out]"),
+    click.option(
+        "--delimiter",
+        metavar="CHAR",
+        callback=_character,
+        help="Between columns; tab, blank, or blanks for aligned columns.",
+    ),
+    click.option("--decimal", metavar="CHAR", help="The decimal sign: a point or a comma."),
+    click.option("--thousands", metavar="CHAR", callback=_character, help="Between groups of digits; none for none."),
+    click.option("--encoding", metavar="NAME", help="Of the letters of a text table, such as cp1252."),
 )
 _of_method = _together(
     click.option("--method", type=click.Choice(list(METHODS)), default="kernel", show_default=True, metavar="NAME",
@@ -199,6 +216,7 @@ def inspect(source: Path, **options: Any) -> None:
 @click.argument("model", type=FILE)
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=ANY)
 @click.option("-o", "--output", type=ANY, help="The mended data; with several inputs a folder for them.")
+@click.option("--report", type=ANY, help="An HTML page of what was found; with several inputs a folder for them.")
 @click.option("--follow", is_flag=True, help="Let the model follow slow drift from file to file; MODEL stays as it is.")
 @_of_data
 @_of_run

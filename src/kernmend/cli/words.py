@@ -1,4 +1,7 @@
-"""What the commands say: facts for scripts, and words and tables for people, at 80 columns."""
+"""What the commands say: facts for scripts, and words and tables for people.
+
+A terminal breaks words at its width; in a pipe or a file a sentence is one line. Tables are cut at 80 columns there.
+"""
 
 import sys
 from pathlib import Path
@@ -34,7 +37,8 @@ def facts(
         "passed": list(data.passed),
         "missing": int(np.isnan(data.X).sum()),
         "flagged": int(flags.sum()),
-        "flagged_rows": ranked(scores, flags),
+        "flagged_rows": numbered(data, ranked(scores, flags)),
+        "notes": list(data.notes),
     }
     if estimator is not None:
         out["kernel"] = str(estimator.kernel_) if hasattr(estimator, "kernel_") else None
@@ -50,6 +54,11 @@ def ranked(scores: Array, among: NDArray[np.bool_]) -> list[int]:
     return out
 
 
+def numbered(data: Dataset, rows: list[int]) -> list[int]:
+    """Return the numbers of rows in the file, where some of its rows have no number."""
+    return rows if data.rows is None else [int(data.rows[row]) for row in rows]
+
+
 def changes(changed: NDArray[np.bool_], X: Array) -> dict[str, int]:
     """Return how many values are new, and how many of them were missing."""
     return {"changed": int(changed.sum()), "filled": int((changed & np.isnan(X)).sum())}
@@ -60,17 +69,18 @@ def of_mend(facts: dict[str, Any], data: Dataset, estimator: Any) -> None:
     _say_input(facts, data)
     say(estimator.summary())
     _say_changes(facts)
-    for name, word in (("output", "Mended data"), ("report", "Report"), ("model", "Model")):
-        if name in facts:
-            click.echo(f"{word}: {plain(facts[name])}")
+    _say_files(facts)
+    if "model" in facts:
+        click.echo(f"Model: {plain(facts['model'])}")
 
 
 def of_apply(facts: dict[str, Any], data: Dataset) -> None:
     """Say what was done with one file."""
     _say_input(facts, data)
-    say(f"{facts['flagged']} of {facts['rows']} rows do not fit the model.")
+    fit = "does not fit" if facts["flagged"] == 1 else "do not fit"
+    say(f"{facts['flagged']} of {_count(facts['rows'], 'row')} {fit} the model.")
     _say_changes(facts)
-    click.echo(f"Mended data: {plain(facts['output'])}")
+    _say_files(facts)
 
 
 def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int | None, *, asked: bool) -> None:
@@ -79,7 +89,8 @@ def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int | Non
     `asked` says that the share of the flagged ones was told.
     """
     _say_input(facts, data)
-    flagged, suspects, line = facts["flagged_rows"], facts["suspects"], facts["threshold"]
+    flagged, suspects = ranked(found.scores, found.flags), ranked(found.scores, found.suspects)
+    line = facts["threshold"]
     how = "" if line is None else f": those that score above {line:.4g}"
     if asked:
         how = ", the share that was asked for"
@@ -114,7 +125,13 @@ def _worst(data: Dataset, found: Any, groups: list[list[int]]) -> Table:
             label = [] if data.row_labels is None else [Text(plain(data.row_labels[row]))]
             values = [] if pictures else [Text(_values(data, row))]
             score = float(found.scores[row])
-            table.add_row(str(row), *label, one_in(score) if found.by_chance else f"{score:.2f}", word, *values)
+            table.add_row(
+                str(numbered(data, [row])[0]),
+                *label,
+                one_in(score) if found.by_chance else f"{score:.2f}",
+                word,
+                *values,
+            )
         table.add_section()
     return table
 
@@ -129,14 +146,14 @@ def _values(data: Dataset, row: Any) -> str:
 
 def _say_input(facts: dict[str, Any], data: Dataset) -> None:
     missing = f", {_count(facts['missing'], 'value')} missing" if facts["missing"] else ""
-    what = f"{facts['rows']} rows, {_count(facts['columns'], 'column')} of numbers"
+    what = f"{_count(facts['rows'], 'row')}, {_count(facts['columns'], 'column')} of numbers"
     if data.image_shape is not None:
-        what = f"{facts['rows']} images of {'x'.join(map(str, data.image_shape))}"
+        what = f"{_count(facts['rows'], 'image')} of {'x'.join(map(str, data.image_shape))}"
     say(f"{Path(facts['input']).name}: {what}{missing}.")
     if data.passed:
         shown = ", ".join(data.passed[:8]) + (f" and {len(data.passed) - 8} more" if len(data.passed) > 8 else "")
         say(f"Passed through untouched: {shown}.")
-    for note in getattr(data, "notes", ()):
+    for note in data.notes:
         say(note)
 
 
@@ -145,19 +162,33 @@ def _say_changes(facts: dict[str, Any]) -> None:
     say(f"{_count(facts['changed'], 'value')} changed{filled}.")
 
 
+def _say_files(facts: dict[str, Any]) -> None:
+    for name, word in (("output", "Mended data"), ("report", "Report")):
+        if name in facts:
+            click.echo(f"{word}: {plain(facts[name])}")
+
+
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def say(text: str) -> None:
-    """Print words, broken at the width of the terminal, or at 80 columns."""
+    """Print words: broken at the width of a terminal, not at all elsewhere."""
     for line in text.splitlines():
-        console().print(Text(plain(line)), highlight=False)
+        if on_terminal():
+            console().print(Text(plain(line)), highlight=False)
+        else:
+            sys.stdout.write(f"{plain(line)}\n")
+
+
+def on_terminal() -> bool:
+    """Return whether someone reads along."""
+    return sys.stdout.isatty()
 
 
 def console() -> Console:
     """Return where words go."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH)
+    return Console(width=None if on_terminal() else WIDTH)
 
 
 def _number(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 import time
 import warnings
@@ -19,17 +20,12 @@ from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend.cli import words as cli_words
 from kernmend.cli.mend import plain
-from kernmend.io import Dataset, FileError, read, replacing
+from kernmend.cli.targets import Refused, check_free, find_reports, find_targets, input_file
+from kernmend.io import Dataset, FileError, read, replacing, without_empty
 from kernmend.io import model_file as saving
 from kernmend.io.frames import changed, settle
 
 NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
-
-
-class Refused(click.ClickException):
-    """Bad usage or input: one line, exit code 2."""
-
-    exit_code = 2
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
@@ -48,7 +44,7 @@ def run_mend(
     """Read, mend, write; after Ctrl-C what there is, if an output was named."""
     with session(options) as started:
         target = find_targets([source], output)[0]
-        check_free([target, report, save_model], options["force"])
+        check_free([target, report, save_model], options["force"], inputs=[input_file(source), good])
         data = _read(source, options)
         estimator = make_estimator(method, data, options)
         reference = None if good is None else _read_good(good, data, method, options)
@@ -59,7 +55,7 @@ def run_mend(
             raise KeyboardInterrupt
         facts = cli_words.facts("mend", data, mended.flags, mended.scores, estimator) | {"method": method}
         facts |= cli_words.changes(mended.changed, data.X) | {"interrupted": interrupted}
-        facts["suspects"] = cli_words.ranked(mended.scores, mended.suspects)
+        facts["suspects"] = cli_words.numbered(data, cli_words.ranked(mended.scores, mended.suspects))
         if reference is not None:
             facts |= {"good": str(good), "good_rows": len(reference)}
         with writing():
@@ -78,7 +74,7 @@ def run_mend(
 def run_inspect(source: Path, *, rows: int | None, scores: Path | None, method: str, **options: Any) -> None:
     """Read and score; write the scores if asked."""
     with session(options) as started:
-        check_free([scores], options["force"])
+        check_free([scores], options["force"], inputs=[input_file(source)])
         data = _read(source, options)
         estimator = make_estimator(method, data, options)
         with failing(estimator):
@@ -87,7 +83,7 @@ def run_inspect(source: Path, *, rows: int | None, scores: Path | None, method: 
             raise KeyboardInterrupt
         facts = cli_words.facts("inspect", data, found.flags, found.scores) | {"method": method}
         facts["threshold"] = found.threshold if np.isfinite(found.threshold) else None
-        facts["suspects"] = cli_words.ranked(found.scores, found.suspects)
+        facts["suspects"] = cli_words.numbered(data, cli_words.ranked(found.scores, found.suspects))
         if scores is not None:
             with writing():
                 _write_scores(scores, data, found)
@@ -97,15 +93,24 @@ def run_inspect(source: Path, *, rows: int | None, scores: Path | None, method: 
         tell(options, facts, lambda: cli_words.of_inspect(facts, data, found, rows, asked=asked))
 
 
-def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, follow: bool, **options: Any) -> None:
+def run_apply(
+    model: Path,
+    sources: Sequence[Path],
+    *,
+    output: Path | None,
+    report: Path | None,
+    follow: bool,
+    **options: Any,
+) -> None:
     """Mend one file after the other with a model from disk; those that are done stay when a later one fails."""
     with session(options) as started:
         estimator = _load(model)
         if follow and not hasattr(estimator, "partial_fit"):
             raise Refused(f"{model} is of a method that cannot follow drift: kernel can")
-        targets = find_targets(sources, output)
-        check_free(targets, options["force"], made=output)
-        for source, target in zip(sources, targets, strict=True):
+        targets, pages = find_targets(sources, output), find_reports(sources, report)
+        inputs = [model, *map(input_file, sources)]
+        check_free([*targets, *pages], options["force"], [output, report], inputs)
+        for source, target, page in zip(sources, targets, pages, strict=True):
             data, order = _read_for_model(source, options, estimator)
             with failing(estimator):
                 X = data.X[:, order]
@@ -116,9 +121,21 @@ def run_apply(model: Path, sources: Sequence[Path], *, output: Path | None, foll
             with writing():
                 target.parent.mkdir(exist_ok=True)
                 facts["output"] = str(data.write(target, A, force=options["force"]))
+                if page is not None:
+                    page.parent.mkdir(exist_ok=True)
+                    found = sugar.Applied(A[:, order], flags, scores)
+                    facts["report"] = str(_report_applied(page, estimator, data, X, found, options["force"]))
             now = time.perf_counter()
             facts["seconds"], started = round(now - started, 3), now
             tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
+
+
+def _report_applied(page: Path, estimator: Any, data: Dataset, X: Array, found: sugar.Applied, force: bool) -> Path:
+    """Write the report on new rows that a model has mended."""
+    told = sugar.telling_of(estimator, X, found)
+    names = getattr(estimator, "feature_names_in_", data.columns)
+    facts = {"columns": names, "row_labels": data.row_labels, "image_shape": data.image_shape}
+    return Path(told.report(page, title=data.source.name, force=force, **facts))
 
 
 def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
@@ -134,7 +151,7 @@ def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
 
 def _read(source: Path, options: dict[str, Any]) -> Dataset:
     with reading():
-        data = read(source, **_of_reading(options))
+        data = without_empty(read(source, **of_reading(options)))
     try:
         sugar.check_source(data)
     except ValueError as error:
@@ -142,13 +159,15 @@ def _read(source: Path, options: dict[str, Any]) -> Dataset:
     return data
 
 
-def _of_reading(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in ("columns", "image_shape", "missing")}
+def of_reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `read`."""
+    names = ("columns", "image_shape", "missing", "header", "delimiter", "decimal", "thousands", "encoding")
+    return {name: options[name] for name in names} | {"keep": options["keep"] or ()}
 
 
 def _read_good(good: Path, data: Dataset, method: str, options: dict[str, Any]) -> Array:
     try:
-        return sugar.good_rows(good, data, method, **_of_reading(options))
+        return sugar.good_rows(good, data, method, **of_reading(options))
     except ValueError as error:  # a FileError too
         raise Refused(str(error)) from error
 
@@ -197,8 +216,14 @@ def _load(path: Path) -> Any:
 def _read_for_model(source: Path, options: dict[str, Any], estimator: Any) -> tuple[Dataset, list[int]]:
     """Return the data, and the places of the model's columns in it: found by name where both have names."""
     data, names = _read(source, options), getattr(estimator, "feature_names_in_", None)
+    if names is not None and data.columns is None and options["columns"] is None:
+        places = [re.fullmatch(r"column (\d+)", name) for name in names]
+        if all(places):  # some columns of a table without names: in a shorter one they may not look like identifiers
+            return _read(source, options | {"columns": tuple(p[1] for p in places if p), "keep": None}), [
+                *range(len(names))
+            ]
     if names is not None and data.columns is not None and options["columns"] is None and set(names) != {*data.columns}:
-        data = _read(source, options | {"columns": tuple(names)})  # the others are passed through
+        data = _read(source, options | {"columns": tuple(names), "keep": None})  # the others are passed through
     if data.X.shape[1] != estimator.n_features_in_:
         has = (
             f"{data.X.shape[1]} columns of numbers"
@@ -237,43 +262,6 @@ def was_interrupted(estimator: Any) -> bool:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def mended_name(source: Path) -> Path:
-    """Return where the mended data go by default: beside the input, of which `file::name` names an array."""
-    if "::" in source.name and not source.exists():
-        source = Path(str(source).rpartition("::")[0])
-    return source.with_name(f"{source.stem}.mended{source.suffix}")
-
-
-def find_targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
-    """Return where the mended data of each input go."""
-    if output is None:
-        return [mended_name(source) for source in sources]
-    if len(sources) == 1 and (sources[0].is_dir() or not output.is_dir()):
-        return [output]
-    if output.exists() and not output.is_dir():
-        raise Refused(f"{output} is a file: with several inputs -o names a folder")
-    if not output.parent.is_dir():
-        raise Refused(f"there is no folder {output.parent} to make {output.name} in")
-    return [output / source.name for source in sources]
-
-
-def check_free(targets: Sequence[Path | None], force: bool, made: Path | None = None) -> None:
-    """Refuse, before any work, to write over what is there, two things to one place, or to a folder that is not there.
-
-    `made` is the folder that will be made.
-    """
-    paths = [path for path in targets if path is not None]
-    for path in paths:
-        if not path.parent.is_dir() and path.parent != made:
-            raise Refused(f"there is no folder {path.parent} to write {path.name} to")
-        if path.exists() and not force:
-            raise Refused(f"{path} is there already: say --force to overwrite it")
-    places = [path.resolve() for path in paths]
-    for path, place in zip(paths, places, strict=True):
-        if places.count(place) > 1:
-            raise Refused(f"{path} would be written twice")
-
-
 @contextmanager
 def writing() -> Iterator[None]:
     """Turn what cannot be written into one line."""
@@ -292,7 +280,8 @@ def _write_scores(path: Path, data: Dataset, found: sugar.Scored) -> None:
         out.writerow(["row", *(["label"] if labels else []), "score", "flagged", "suspect"])
         for row, value in enumerate(found.scores.tolist()):
             label = [labels[row]] if labels else []
-            out.writerow([row, *label, repr(value), int(found.flags[row]), int(found.suspects[row])])
+            number = row if data.rows is None else int(data.rows[row])
+            out.writerow([number, *label, repr(value), int(found.flags[row]), int(found.suspects[row])])
 
 
 # --- around it --------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Which rows and entries are wrong, without labels.
 
 Every deviation becomes a chance, u = -log P(a good row or entry deviates as far). `detector.py` tells the whole way;
-`tails.py` has the chances, `entries.py` and `rows.py` the two kinds of errors, `around.py` the scores of neighbours.
+`tails.py` has the chances, `entries.py` and `rows.py` the two kinds of errors, `scores.py` the scores of rows.
 
 A constant follows from the reason that its comment gives, or was chosen by `python -m benchmarks real` on the sets that
 `benchmarks/real_cases.py` lists in `CHOOSE`; all other sets are only reported. Names in quotation marks in a comment

@@ -28,7 +28,7 @@ from kernmend._typing import Array
 from kernmend.detect.entries import CONSTANT, EntryDetector
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
-from kernmend.detect.tails import EVIDENCE, FEWEST
+from kernmend.detect.tails import EVIDENCE, FEWEST, robust_sd
 
 # Number of good rows that are flagged in a clean data set, on average and by all three tests together.
 ALPHA = 0.05
@@ -222,15 +222,3 @@ def distinct(X: Array) -> tuple[Array, NDArray[np.intp]]:
     """
     rows, where = np.unique(X, axis=0, return_inverse=True)
     return (rows, where.ravel()) if len(rows) >= FEWEST else (X, np.arange(len(X)))
-
-
-def robust_sd(X: Array) -> Array:
-    """Return a robust standard deviation of each column, never 0.
-
-    It is 1.4826 times the median absolute deviation; where that is 0 the interquartile range / 1.349, where that is 0
-    the standard deviation, and 1 for a constant column.
-    """
-    spread = 1.4826 * np.median(np.abs(X - np.median(X, axis=0)), axis=0)
-    for other in (np.subtract(*np.percentile(X, [75, 25], axis=0)) / 1.349, X.std(axis=0), np.ones(X.shape[1])):
-        spread = np.where(spread > 0, spread, other)
-    return spread

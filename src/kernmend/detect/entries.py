@@ -26,6 +26,9 @@ RIDGE = 0.02
 CONSTANT = 0.8
 # Quantiles, over the rows, of the largest u of a row. The largest of d entries reaches the tail of an entry at 1 / d.
 MAXIMA = 0.25, 0.6
+# Least deviation of a wrong entry from its expectation, in robust standard deviations of its column: less is not gross,
+# though data of exact rank predicts entries to three digits ("flat").
+LEAST = 0.15
 # Number of times that a row is judged, each time without the entries found wrong before.
 ROUNDS = 10
 
@@ -166,8 +169,10 @@ class EntryDetector:
         wrong = u > self.threshold
         left, at = np.where(wrong, np.nan, Z), np.arange(len(Z))
         for again in range(ROUNDS):
-            R = left[at] - self.others.predict(left[at], None if rows is None else rows[at])
-            now = self.conditional.u(np.nan_to_num(R - self.centre)) * ~self.equal
+            R = np.nan_to_num(
+                left[at] - self.others.predict(left[at], None if rows is None else rows[at]) - self.centre
+            )
+            now = self.conditional.u(R) * (~self.equal & (np.abs(R) > LEAST))
             now = np.minimum(now, self.factor * (now / self.high) ** self.power)
             u = np.maximum(u, now) if again == 0 else u
             hit = (now > self.threshold) & (now == now.max(axis=1, keepdims=True))

@@ -48,9 +48,7 @@ SKEW_SD = 0.5
 # normal.
 SKEWS = -1.0, 2.0
 # Share of the second group that is spread evenly above the median, since wrong rows may differ from injected ones.
-BROAD = 0.3
-# Share that is spread evenly where the second group has a mean of its own: there the mean follows from the scores.
-OWN_BROAD = 0.1
+BROAD = 0.1
 # Least scale of the good scores, as a share of the spread of the lower half of the scores. A narrower fit describes a
 # part of the good rows only ("pictures", patches: half of the clean ones were flagged without this limit).
 NARROWEST = 0.5
@@ -62,6 +60,18 @@ EVIDENCE = 4.0
 APART = 2.0
 # Exponent beyond which `exp` is not evaluated: there the chance is 0 for all that follows, and `exp` would overflow.
 LOG_LIMIT = 50.0
+
+
+def robust_sd(X: Array) -> Array:
+    """Return a robust standard deviation of each column, never 0.
+
+    It is 1.4826 times the median absolute deviation; where that is 0 the interquartile range / 1.349, where that is 0
+    the standard deviation, and 1 for a constant column.
+    """
+    spread = 1.4826 * np.median(np.abs(X - np.median(X, axis=0)), axis=0)
+    for other in (np.subtract(*np.percentile(X, [75, 25], axis=0)) / 1.349, X.std(axis=0), np.ones(X.shape[1])):
+        spread = np.where(spread > 0, spread, other)
+    return spread
 
 
 @dataclass(frozen=True)
@@ -178,7 +188,8 @@ class TwoGroups:
     scores show a group apart from the others. `gain` is the log-likelihood that f1 adds to the best f0 alone; where it
     is below the evidence asked for, `share` is 0 and there is no second group. Both densities are of
     x = (score - middle) / unit: the median of the scores and the spread of their lower half, which wrong rows do not
-    reach. `N` is the number of observations that the scale of f0 is known from.
+    reach. `N` is the number of observations that the scale of f0 is known from. `cost` is minus the log-likelihood
+    of the scores, with what their parameters cost.
     """
 
     middle: float
@@ -189,6 +200,7 @@ class TwoGroups:
     N: float
     grid: Array
     alternative: Array
+    cost: float
 
     @classmethod
     def of(
@@ -219,9 +231,9 @@ class TwoGroups:
         unit = max(float(middle - low), least)
         x = np.sort((scores - middle) / unit)
         floor = float(np.log(max(least / unit, NARROWEST)))
-        N = max(scores.size / 2, 4) / INFORMATION
+        N, in_units = max(scores.size / 2, 4) / INFORMATION, scores.size * float(np.log(unit))
         one_value, null = _fit_one(x, floor)
-        alone = cls(float(middle), unit, null, 0.0, 0.0, N, np.array([0.0, 1.0]), np.zeros(2))
+        alone = cls(float(middle), unit, null, 0.0, 0.0, N, np.array([0.0, 1.0]), np.zeros(2), one_value + in_units)
         if only_one or x.size < FEWEST:
             return alone
         z = np.zeros(0) if injected is None else (injected - middle) / unit
@@ -234,7 +246,7 @@ class TwoGroups:
         gain = one_value - value
         if gain < evidence:
             return alone
-        return cls(float(middle), unit, null, share, gain, N, grid, alternative)
+        return cls(float(middle), unit, null, share, gain, N, grid, alternative, value + in_units)
 
     def u(self, scores: Array) -> Array:
         """Return u of each score: u = N log(1 + u0 / N), with u0 the chance under f0 as if its scale were known."""
@@ -323,7 +335,7 @@ def _fit_apart(x: Array, grid: Array, floor: float) -> Fit:
 
     def log_f1(at: Array, mean: float, log_sd: float) -> Array:
         normal = np.exp(-0.5 * np.square((at - mean) * np.exp(-log_sd)) - log_sd) / np.sqrt(2.0 * np.pi)
-        out: Array = np.log(OWN_BROAD * (at > 0.0) / top + (1.0 - OWN_BROAD) * normal + 1e-300)
+        out: Array = np.log(BROAD * (at > 0.0) / top + (1.0 - BROAD) * normal + 1e-300)
         return out
 
     starts = [

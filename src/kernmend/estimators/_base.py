@@ -1,11 +1,13 @@
 """What all estimators share: the checks of their input, the calls that need only `fit`, the last word after a fit."""
 
+import inspect
 import logging
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
@@ -14,18 +16,46 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernmend._typing import Array
-from kernmend._validation import check_infinite, check_no_missing
+from kernmend._validation import check_infinite, check_near, check_no_missing, is_far
 from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._progress import counting_bar, progress_bar
 from kernmend.large import dask as _dask
-from kernmend.linalg.distances import row_blocks
+from kernmend.model.kernels import Kernel
 from kernmend.repair.completion import check_missing
 from kernmend.solvers import Callback, SolverResult
 
 logger = logging.getLogger("kernmend")
 
-MOVED = 1e-2  # of a sample's length: one that moved farther counts as an outlier, where all may move
+# Share of a row's length: a row that moved farther counts as an outlier, where all may move.
+MOVED = 1e-2
+# Threshold of `_flag_large` above the median, in spreads of the lower half of the scores (median - 15.87th percentile,
+# a standard deviation if scores are normal).
+LARGE = 5.0
+
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def parameters(estimator: type[T]) -> type[T]:
+    """Return the class with a constructor whose keyword-only parameters are its public fields, after those of its base.
+
+    The constructor is that of a dataclass, which scikit-learn introspects as any other, but the class is none: of a
+    dataclass Dask compares the fields only, and would take two fits with the same parameters for the same.
+    """
+    known: dict[str, tuple[str, Any, Any]] = {}
+    for base in reversed(estimator.__mro__):
+        for name, kind in inspect.get_annotations(base).items():
+            if name in vars(base) and not name.startswith("_"):
+                known[name] = (name, kind, vars(base)[name])
+    made = make_dataclass(estimator.__name__, known.values(), kw_only=True)
+    estimator.__init__ = made.__init__  # type: ignore[method-assign, misc]
+    return estimator
+
+
+def is_lazy(X: Any) -> bool:
+    """Return whether `X` belongs to dask, without importing it."""
+    return type(X).__module__.partition(".")[0] == "dask"
 
 
 class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -36,21 +66,11 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     """
 
     _allow_nan = True
+    _allow_far = False  # values whose squares are infinite
     _saved: ClassVar[tuple[str, ...]] = (
-        "n_features_in_",
-        "feature_names_in_",
-        "recovered_",
-        "outlier_scores_",
-        "outliers_",
-        "threshold_",
-        "history_",
-        "objective_",
-        "n_iter_",
-        "stop_reason_",
-        "rank_",
-        "_changed_rows",
-        "_originals",
-        "_n_reference",
+        *("n_features_in_", "feature_names_in_", "recovered_", "outlier_scores_", "outliers_", "threshold_"),
+        *("history_", "objective_", "n_iter_", "stop_reason_", "rank_"),
+        *("_changed_rows", "_originals", "_n_reference"),
     )
     """What a model file holds besides the parameters. A subclass adds what its `fit` sets."""
     _caches: ClassVar[tuple[str, ...]] = ("_of_landmarks", "_gathered")
@@ -156,12 +176,19 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         options = {"dtype": [np.float64, np.float32], **options}
         X = validate_data(self, X, ensure_all_finite=False, reset=reset, **options)
         names = getattr(self, "feature_names_in_", None)
-        check_infinite(X, names)
-        if not self._allow_nan:
-            check_no_missing(X, names)
-        elif np.isnan(X).any():
+        if not np.isfinite(X).all():
+            check_infinite(X, names)
+            if not self._allow_nan:
+                check_no_missing(X, names)
             check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
+        if not self._allow_far:
+            check_near(X, names)
         return np.asarray(X)
+
+    @staticmethod
+    def _far_values(X: Array) -> AbstractContextManager[Any]:
+        """Return a context in which values whose squares are infinite are no cause for warnings."""
+        return np.errstate(over="ignore", invalid="ignore") if is_far(X) else nullcontext()
 
     def _progress(self, description: str, total: int) -> AbstractContextManager[Callback | None]:
         """Return a context that gives a callback for the solver: a progress bar if `verbose`, else None."""
@@ -191,6 +218,15 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         self.threshold_ = threshold
         self.outliers_ = scores > threshold
 
+    def _flag_large(self) -> None:
+        """Flag the rows whose score is far above the others: above median + `LARGE` (median - 15.87th percentile).
+
+        Outliers do not change the spread of the lower half. Where half of the scores are 0 the threshold is `MOVED`;
+        where every row has some error it is higher.
+        """
+        low, median = np.percentile(self.outlier_scores_, [15.87, 50.0])
+        self._set_flags(max(MOVED, float(median + LARGE * (median - low))))
+
     def _seed(self) -> int:
         if self.random_state is None:
             return 0
@@ -198,9 +234,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
     def _remember(self, X: Array) -> None:
         """Keep what the changed rows were, and only those, for a report. A missing entry counts as changed."""
-        blocks = row_blocks(*X.shape)
-        changed = [block.start + np.flatnonzero((X[block] != self.recovered_[block]).any(axis=1)) for block in blocks]
-        self._changed_rows = np.concatenate(changed)
+        self._changed_rows = np.flatnonzero((self.recovered_ != X).any(axis=1))
         self._originals = X[self._changed_rows]
         self._n_reference = 0
 
@@ -240,3 +274,36 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.allow_nan = self._allow_nan
         return tags
+
+
+class NewRowsRecovery(Recovery):
+    """Base of the estimators that also judge new rows: a subclass has `score_samples`."""
+
+    def score_samples(self, X: Any) -> Any:
+        """Return minus the outlier score of each row: higher is more normal."""
+        raise NotImplementedError
+
+    def decision_function(self, X: Any) -> Any:
+        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
+        return self.score_samples(X) + self.threshold_
+
+    def predict(self, X: Any) -> Any:
+        """Return -1 for the rows that count as corrupted, +1 for the others."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+
+@parameters
+class KernelModel(NewRowsRecovery):
+    """The parameters that both kernel models have."""
+
+    kernel: str | Kernel = "rbf"
+    gamma: float | str = "auto"
+    degree: float = 2
+    coef0: Any = 1.0
+    lam: float | str = "auto"
+    rho: float | str = "auto"
+    bounds: Any = None
+    max_iter: int = 200
+    tol: float = 1e-6
+    random_state: Any = None
+    verbose: int = 0

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_choice, check_common
-from kernmend.detect.flags import flag_large
-from kernmend.estimators._base import MOVED, Recovery
+from kernmend._validation import check_auto, check_choice, check_common, check_count
+from kernmend.estimators._base import MOVED, Recovery, parameters
+from kernmend.estimators._linear import typical
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.linalg.singular import spectral_norm
 from kernmend.model.graphs import GraphTerm, TwoGraphs, check_graph, neighbour_graph, normalised_laplacian
@@ -21,6 +21,7 @@ GRAPH_SHARE = 0.3  # of lam: the force of the graph on an entry that differs fro
 RANK_CUT = 1e-3  # of the largest singular value, for the rank of what has no exact one
 
 
+@parameters
 class GraphRobustPCA(Recovery):
     """Split the data into a part that is smooth on a graph of the samples and low-rank, and a few wrong entries.
 
@@ -51,13 +52,12 @@ class GraphRobustPCA(Recovery):
         Share of the rows to flag, fewer where equal scores would be divided: rows without error are not flagged.
         "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=1000
-        Iterations of the solver.
+    verbose : int, default=0
+        Iterations of the solver, and 1 for a progress bar.
     tol : float, default=1e-4
         Stop when the optimality residual is below it. With the nuclear norm that is the larger of two: the primal one
         as a share of the length of the data, the dual one of that of the multipliers. With penalty="graphs" it is the
         length of the generalised gradient, as a share of lam sqrt(n_samples n_features).
-    verbose : int, default=0
-        1 shows a progress bar.
 
     Attributes
     ----------
@@ -103,38 +103,20 @@ class GraphRobustPCA(Recovery):
     7
     """
 
+    penalty: str = "nuclear"
+    lam: float | str = "auto"
+    gamma: float | str = "auto"
+    feature_gamma: float | str = "auto"
+    n_neighbors: int = 5
+    contamination: float | str = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    verbose: int = 0
+
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
-        "lam_",
-        "gamma_",
-        "feature_gamma_",
-        "laplacian_",
-        "feature_laplacian_",
-        "entry_outliers_",
+        *("lam_", "gamma_", "feature_gamma_", "laplacian_", "feature_laplacian_", "entry_outliers_"),
     )
-
-    def __init__(
-        self,
-        *,
-        penalty: str = "nuclear",
-        lam: float | str = "auto",
-        gamma: float | str = "auto",
-        feature_gamma: float | str = "auto",
-        n_neighbors: int = 5,
-        contamination: float | str = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.penalty = penalty
-        self.lam = lam
-        self.gamma = gamma
-        self.feature_gamma = feature_gamma
-        self.n_neighbors = n_neighbors
-        self.contamination = contamination
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None, feature_graph: Any = None) -> "GraphRobustPCA":
         """Mend `X`; the result is in `recovered_`.
@@ -183,8 +165,7 @@ class GraphRobustPCA(Recovery):
             value = getattr(self, name)
             if not (isinstance(value, numbers.Real) and float(value) == 0):
                 check_auto(name, value)
-        if not (isinstance(self.n_neighbors, numbers.Integral) and int(self.n_neighbors) >= 1):
-            raise ValueError(f"n_neighbors must be an integer >= 1, got {self.n_neighbors!r}")
+        check_count("n_neighbors", self.n_neighbors)
         check_common(self)
 
     def _laplacian(self, name: str, graph: Any, nodes: Array) -> Any:
@@ -228,9 +209,9 @@ class GraphRobustPCA(Recovery):
 
     def _score(self, errors: Array, X: Array) -> None:
         """Store what is wrong, by the size of the errors beside that of the data."""
-        length = float(np.median(row_lengths(X))) or float(np.mean(row_lengths(X))) or 1.0
+        length = typical(row_lengths(X))
         self.outlier_scores_ = row_lengths(errors)[:, 0] / length
-        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
+        self._flag_large()
         self.entry_outliers_ = np.abs(errors) > MOVED * length / float(np.sqrt(X.shape[1]))
 
 

@@ -1,5 +1,7 @@
 """The paper's own model."""
 
+import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,19 +9,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_low_rank
-from kernmend.estimators._base import MOVED, Recovery
+from kernmend.estimators._base import MOVED, KernelModel, parameters
 from kernmend.large.landmarks import blocks
-from kernmend.model.errors import KernelError, error_model
-from kernmend.model.kernels import Kernel, auto_gamma, make_kernel
+from kernmend.model.errors import KernelError
 from kernmend.model.penalties import cutoff_from_rho
 from kernmend.repair import completion
-from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
-from kernmend.repair.learn import CHANGED
+from kernmend.repair.joint import solve_nuclear, solve_schatten
+from kernmend.repair.joint_plan import Plan, Planner, changed_entries
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units, resolve_bounds
+from kernmend.solvers import SolverResult
 
 
-class KernelLowRank(Recovery):
+class NothingMendedWarning(UserWarning):
+    """`KernelLowRank` left the data as it is: nothing was found wrong, or no setting mends more than it harms."""
+
+
+@parameters
+class KernelLowRank(KernelModel):
     """Recover data that has low rank in a kernel space: the model of Xie, Wu, Liu and Wang (2019).
 
     Every row may move. Over the data A and B, eq. (relax),
@@ -33,28 +40,34 @@ class KernelLowRank(Recovery):
     kernel : {"rbf", "poly", "linear"} or Kernel, default="rbf"
         The kernel, or an object of a subclass of `kernmend.model.kernels.Kernel`.
     gamma : float or "auto", default="auto"
-        Of the Gaussian kernel exp(-gamma |a - b|^2). "auto" is 1 / (median squared distance).
+        Of the Gaussian kernel exp(-gamma |a - b|^2). What is "auto" among gamma or coef0, lam, rho and error is chosen
+        together: the rows that look wrong are mended once, what that took off them is injected into good rows, and the
+        setting is kept that brings those back best and moves the others least. Where none does more good than harm, or
+        no row looks wrong, nothing is changed, and a `NothingMendedWarning` says so.
     degree : float, default=2
         Of the polynomial kernel (a'b + coef0)^degree, any real number >= 1. A fractional one needs a'b + coef0 >= 0.
-    coef0 : float, default=1.0
-        Of the polynomial kernel, >= 0.
+    coef0 : float or "auto", default="auto"
+        Of the polynomial kernel, >= 0; "auto" as for gamma.
     lam : float or "auto", default="auto"
         The force that holds a row in place: one that the others pull with less than `lam` stays where it is. Useful
         values lie between 0.1 and 1 for `error="kernel"`.
     rho : float or "auto", default="auto"
         Think of it as a cut-off: eigenvalues of the Gram matrix up to 1.5 rho^(-2/3) count as noise. A number means the
         nuclear penalty.
-    error : {"kernel", "rows", "entries"} or class, default="kernel"
+    error : {"kernel", "rows", "entries", "auto"} or class, default="kernel"
         What is wrong: "rows" (whole rows, in input units), "entries" (some entries: occlusion, spikes), "kernel" (whole
-        rows, in the kernel space: the paper's), or a subclass of `kernmend.model.errors.RowSum`.
+        rows, in the kernel space: the paper's), or a subclass of `kernmend.model.errors.RowSum`. "auto" is "kernel" or
+        "entries", whichever leaves less of injected errors.
     penalty : {"auto", "nuclear", "schatten"}, default="auto"
-        The paper's, or Schatten-1/2 on a path, which is better where all rows move together. "auto" is "schatten" for
-        errors of entries or missing entries (and rho="auto"), else "nuclear".
+        The paper's, or Schatten-1/2 on a path, which is better where every row has wrong entries. "auto" is "schatten"
+        for errors of entries in data with at least twice as many rows as columns (and rho="auto") if it brings injected
+        entries back, else "nuclear".
     solver : {"reduced", "alternating", "alternating-parallel"}, default="reduced"
         "reduced" eliminates B and is by far the fastest; "alternating" is the paper's Algorithm 1, row by row;
         "alternating-parallel" updates all rows at once.
-    init : {"data", "zeros"} or array of shape (n_samples, n_features), default="data"
-        Where A starts. "zeros" is the paper's, with B'B = K(X).
+    init : {"auto", "data", "zeros"} or array of shape (n_samples, n_features), default="auto"
+        Where A starts. "auto" is the data, with the rows that look wrong mended one by one where anything is chosen: a
+        far row feels no pull. "zeros" is the paper's, with B'B = K(X).
     bounds : None, (low, high) or "data", default=None
         Recovered values stay within; "data" is the range of each feature.
     scale : None, "auto", "columns", "rows" or array of shape (n_features,), default=None
@@ -89,8 +102,14 @@ class KernelLowRank(Recovery):
         Rank of B.
     kernel_ : Kernel
         The kernel that was used.
-    gamma_, lam_, rho_, error_ : float, float, float, str
-        The values that were used; `gamma_` is None for kernels without it, `rho_` for the Schatten penalty.
+    gamma_, coef0_, lam_, rho_, error_ : float, float, float, float, str
+        The values that were used; `gamma_` and `coef0_` are None for kernels without them, `rho_` for the Schatten
+        penalty, `rho_` and `lam_` where nothing was changed.
+    choice_cost_ : float
+        The squared error that the setting leaves of injected errors, with how far it moves good rows, as a share of
+        what doing nothing leaves: below 1 it helps. NaN where everything was given.
+    reason_ : str
+        Why this setting was taken, or why nothing was changed.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -109,50 +128,18 @@ class KernelLowRank(Recovery):
     True
     """
 
-    _saved: ClassVar[tuple[str, ...]] = (
-        *Recovery._saved,
-        *("kernel_", "gamma_", "lam_", "rho_", "error_", "entry_outliers_", "_mender", "_settings", "_units"),
-    )
-    _mender: Mender
-    _settings: Settings
-    _units: Units
+    coef0: Any = "auto"
+    error: Any = "kernel"
+    penalty: str = "auto"
+    solver: str = "reduced"
+    init: Any = "auto"
+    scale: Any = None
 
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 2,
-        coef0: float = 1.0,
-        lam: float | str = "auto",
-        rho: float | str = "auto",
-        error: Any = "kernel",
-        penalty: str = "auto",
-        solver: str = "reduced",
-        init: Any = "data",
-        bounds: Any = None,
-        scale: Any = None,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.lam = lam
-        self.rho = rho
-        self.error = error
-        self.penalty = penalty
-        self.solver = solver
-        self.init = init
-        self.bounds = bounds
-        self.scale = scale
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    _saved: ClassVar[tuple[str, ...]] = (
+        *KernelModel._saved,
+        *("kernel_", "gamma_", "coef0_", "lam_", "rho_", "error_", "choice_cost_", "reason_"),
+        *("entry_outliers_", "_mender", "_settings", "_units"),
+    )
 
     def fit(self, X: Any, y: Any = None, *, gram: Any = None, start_gram: Any = None) -> "KernelLowRank":
         """Recover `X`; the result is in `recovered_`.
@@ -168,20 +155,20 @@ class KernelLowRank(Recovery):
             B'B at the start only.
         """
         check_low_rank(self)
-        schatten = self.penalty == "schatten"
-        if gram is not None and schatten:
-            raise ValueError("a given gram belongs to the nuclear penalty: leave penalty at 'auto'")
+        self._check_gram(gram)
         self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        resolve_bounds(self.bounds, X)  # refused before the work
+        bounds = resolve_bounds(self.bounds, X)  # refused before the work
         self._units = Units.of(self.scale, X, bounded=self.bounds is not None)
-        inside = self._units.enter(X)
-        if self.penalty == "auto":
-            nuclear = not isinstance(self.rho, str) or self.solver != "reduced" or gram is not None
-            schatten = not nuclear and (bool(np.isnan(X).any()) or error_model(self.error).by_entry)
-        self._recover(inside, schatten, gram, start_gram)
+        self._recover(self._units.enter(X), gram, start_gram)
         self.recovered_ = self._units.leave(self.recovered_, X)
+        if self.lam_ is None:
+            self.recovered_ = np.where(np.isnan(X), self.recovered_, X)  # bit for bit, whatever the units did
+            if bounds is not None:
+                self.recovered_ = np.clip(self.recovered_, *bounds).astype(X.dtype, copy=False)
         self._tell(X)
+        if self.lam_ is None:
+            warnings.warn(f"nothing was mended: {self.reason_}", NothingMendedWarning, stacklevel=2)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -200,51 +187,67 @@ class KernelLowRank(Recovery):
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._mender.L)))) or 1.0
         return -KernelError(self.kernel_, X, length).residuals(self._move(X)) / length
 
-    def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
-        return self.score_samples(X) + self.threshold_
+    def _check_gram(self, gram: Any) -> None:
+        """Raise ValueError where a given gram goes with something that it cannot."""
+        if gram is None:
+            return
+        if self.penalty == "schatten":
+            raise ValueError("a given gram belongs to the nuclear penalty: leave penalty at 'auto'")
+        missing = [name for name in ("lam", "rho", *self._kernel_parameter()) if isinstance(getattr(self, name), str)]
+        if missing:
+            raise ValueError(f"a given gram needs a number for {' and '.join(missing)}: nothing says what to choose by")
 
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that move by more than the threshold, +1 for the others."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
+    def _kernel_parameter(self) -> tuple[str, ...]:
+        """Return the name of what can be chosen of the kernel."""
+        names = {"rbf": ("gamma",), "poly": ("coef0",)}
+        return names.get(self.kernel, ()) if isinstance(self.kernel, str) else ()
 
-    def _recover(self, X: Array, schatten: bool, gram: Any, start_gram: Any) -> None:
-        """Minimise, in the units of the fit, and store what follows."""
-        model = error_model(self.error)
-        filled = completion.fill_missing(X) if np.isnan(X).any() else X
-        width = completion.ENTRIES_WIDTH if schatten else 1.0
-        self.kernel_ = make_kernel(
-            self.kernel, filled, gamma=self.gamma, degree=self.degree, coef0=self.coef0, width=width
-        )
-        self.gamma_, self.error_ = getattr(self.kernel_, "gamma", None), model.name
-        problem = Problem.of(X, self.kernel_, model)
+    def _recover(self, X: Array, gram: Any, start_gram: Any) -> None:
+        """Choose what was not given, minimise, in the units of the fit, and store what follows."""
         bounds = resolve_bounds(self._units.bounds(self.bounds), X)
-        common: dict[str, Any] = {"init": self.init, "bounds": bounds, "tol": self.tol}
-        max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if schatten else 1)
-        self.lam_: float
-        self.rho_: float | None
-        with self._progress("mending", max_iter) as callback:
-            common |= {"max_iter": max_iter, "callback": callback}
-            lam = None if isinstance(self.lam, str) else float(self.lam)
-            if schatten:
-                self.lam_, self.rho_ = completion.schatten_lam(X, model) if lam is None else lam, None
-                result = solve_schatten(problem, lam=self.lam_, **common)
+        given = self.kernel, self.gamma, self.degree, self.coef0, self.lam, self.rho, self.error, self.penalty
+        with self._counting("choosing", 12) as callback:
+            planner = Planner(*given, self.solver != "reduced", self._seed(), callback)
+            plan = planner.plan(X)
+        path = plan.schatten and self.penalty == "auto"
+        plan, result = self._carry_out(plan, bounds, gram, start_gram)
+        if path and plan.nothing:  # rows may be wrong where the path finds no entry that is
+            plan, result = self._carry_out(replace(planner, nuclear_only=True).plan(X), bounds, gram, start_gram)
+        self._store(plan, result, bounds)
+
+    def _carry_out(
+        self, plan: Plan, bounds: tuple[Array, Array] | None, gram: Any, start_gram: Any
+    ) -> tuple[Plan, SolverResult]:
+        """Minimise as planned; return the plan, changed to doing nothing where that is better, and what was found."""
+        init = plan.start if isinstance(self.init, str) and self.init == "auto" else self.init
+        max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if plan.schatten else 1)
+        with self._progress("mending", max_iter) as progress:
+            common: dict[str, Any] = {"init": init, "bounds": bounds, "tol": self.tol, "max_iter": max_iter}
+            if plan.lam is None:
+                return plan, plan.unchanged()
+            if plan.rho is None:
+                result = solve_schatten(plan.problem, lam=plan.lam, callback=progress, **common)
             else:
-                rho, lam = problem.rho_and_lam(None if isinstance(self.rho, str) else float(self.rho), lam)
-                self.lam_, self.rho_, problem = lam, rho, problem.in_working_dtype(rho)
-                grams = {"gram": gram, "start_gram": start_gram}
-                result = solve_nuclear(
-                    problem, rho=rho, lam=lam, solver=self.solver, seed=self._seed(), **grams, **common
-                )
-        self._keep(result, X.dtype)
+                problem = plan.problem.in_working_dtype(plan.rho)
+                common |= {"solver": self.solver, "seed": self._seed(), "gram": gram, "start_gram": start_gram}
+                result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common)
+        plan = plan.after(result.A, bounds)
+        return plan, plan.unchanged() if plan.nothing else result
+
+    def _store(self, plan: Plan, result: SolverResult, bounds: tuple[Array, Array] | None) -> None:
+        """Store what was chosen and what came of it."""
+        problem = plan.problem
+        self.kernel_, self.lam_, self.rho_ = problem.sizes.kernel, plan.lam, plan.rho
+        self.gamma_, self.coef0_ = (getattr(self.kernel_, name, None) for name in ("gamma", "coef0"))
+        self.error_, self.reason_, self.choice_cost_ = problem.model.name, plan.reason, plan.cost
+        self._keep(result, problem.X.dtype)
         self.outlier_scores_ = problem.error(KernelError).residuals(result.A) / problem.sizes.length
         self.outliers_, self.threshold_ = self.outlier_scores_ > MOVED, MOVED
-        if model.by_entry:
-            tolerance = CHANGED * float(np.sqrt(1.0 / auto_gamma(self.recovered_) / X.shape[1]))
-            self.entry_outliers_ = np.abs(np.nan_to_num(self.recovered_ - X)) > tolerance
+        if problem.model.by_entry:
+            self.entry_outliers_ = changed_entries(problem.X, self.recovered_)
         fixed = (None, None) if self.rho_ is None else (self.lam_, cutoff_from_rho(self.rho_))
         self._mender = Mender(result.A.astype(np.float64, copy=False), bounds, *fixed)
-        self._settings = Settings(self.kernel_, 1e-5, model, 0.5)
+        self._settings = Settings(self.kernel_, 1e-5, problem.model, 0.5)
 
     def _enter(self, X: Array) -> Array:
         return np.ascontiguousarray(self._units.enter(X), dtype=np.float64)
@@ -252,4 +255,6 @@ class KernelLowRank(Recovery):
     def _move(self, X: Array) -> Array:
         """Return rows, in the units of the fit, moved against the recovered ones."""
         start = completion.fill_from(self._mender.L, X)
+        if self.lam_ is None:
+            return start
         return self._mender.mend_with_history(X, self._settings, start=start, max_iter=self.max_iter, tol=self.tol)[0]

@@ -9,16 +9,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_choice, check_positive
+from kernmend.estimators._base import parameters
 from kernmend.estimators._subspace import SubspaceRecovery
 from kernmend.linalg.distances import median_squared_distance
 from kernmend.model.kernels import RBF
-from kernmend.model.objective import Parts
+from kernmend.model.terms import Parts
 from kernmend.solvers.preimage import solve_preimage
 from kernmend.solvers.result import Callback, History, SolverResult
 
 ROUNDING = 1e-12  # of a row's mean squared length in the kernel space: a smaller squared distance from the subspace
 
 
+@parameters
 class KernelPCADenoiser(SubspaceRecovery):
     """Replace each row by the pre-image of its projection on the first kernel principal components.
 
@@ -97,36 +99,12 @@ class KernelPCADenoiser(SubspaceRecovery):
     True
     """
 
+    preimage: str = "fixed-point"
+    alpha: float = 0.01
+
     _allow_nan = False
     _share = 0.9
     _saved: ClassVar[tuple[str, ...]] = (*SubspaceRecovery._saved, "kernel_pca_", "_L", "_mean_square")
-
-    def __init__(
-        self,
-        *,
-        preimage: str = "fixed-point",
-        kernel: str = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 2,
-        coef0: float = 1.0,
-        n_components: int | float | str = "auto",
-        alpha: float = 0.01,
-        contamination: float | str = "auto",
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.preimage = preimage
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.alpha = alpha
-        self.contamination = contamination
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> "KernelPCADenoiser":
         """Find the components of `X` and denoise it; the result is in `recovered_`.

@@ -7,12 +7,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
-from kernmend._validation import check_known, check_recovery, is_lazy
-from kernmend.estimators._base import Recovery
+from kernmend._validation import check_known, check_recovery
+from kernmend.estimators._base import KernelModel, is_lazy, parameters
 from kernmend.large import batches
 from kernmend.large import dask as lazy
 from kernmend.large import landmarks as large
-from kernmend.model.kernels import Kernel
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.calibrate import Calibration, calibrate
 from kernmend.repair.learn import Learned, Learner
@@ -20,7 +19,8 @@ from kernmend.repair.row_mender import Mask, RowMender
 from kernmend.repair.units import Units, resolve_bounds
 
 
-class KernelRecovery(Recovery):
+@parameters
+class KernelRecovery(KernelModel):
     """Find the rows that are grossly wrong and mend them, for data that lies on a curved surface.
 
     Rows are scored against each other, those that do not fit are flagged, and each flagged row x is replaced by the
@@ -114,70 +114,31 @@ class KernelRecovery(Recovery):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernmend import KernelRecovery
-    >>> angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
-    >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> from kernmend.datasets import make_circle
+    >>> X = make_circle(60, random_state=0).X
     >>> X[7] = [0.4, 0.4]
     >>> est = KernelRecovery()
     >>> A = est.fit_transform(X)
-    >>> np.flatnonzero(est.outliers_)
-    array([7])
-    >>> bool(abs(np.linalg.norm(A[7]) - 1) < 0.05)
+    >>> est.outliers_.nonzero()[0].tolist()
+    [7]
+    >>> bool(abs(A[7] @ A[7] - 1) < 0.1)
     True
     """
 
+    error: Any = "auto"
+    contamination: float | str = "auto"
+    alpha: float = 0.05
+    scale: Any = "auto"
+    landmarks: Any = "auto"
+
+    _allow_far = True
     _saved: ClassVar[tuple[str, ...]] = (
-        *Recovery._saved,
+        *KernelModel._saved,
         *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
         *("suspects_", "entry_scores_", "entry_outliers_", "n_samples_seen_", "n_missing_"),
         *("_rows", "_share", "_landmark_rows"),
     )
-    recovered_: Any
-    outlier_scores_: Any
-    outliers_: Any
-    suspects_: Any
-    entry_scores_: Any
-    entry_outliers_: Any
-    _rows: RowMender
-    _share: float  # of the rows, flagged when settings were chosen last
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Kernel = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 2,
-        coef0: float = 1.0,
-        lam: float | str = "auto",
-        rho: float | str = "auto",
-        error: Any = "auto",
-        contamination: float | str = "auto",
-        alpha: float = 0.05,
-        bounds: Any = None,
-        scale: Any = "auto",
-        landmarks: Any = "auto",
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.lam = lam
-        self.rho = rho
-        self.error = error
-        self.contamination = contamination
-        self.alpha = alpha
-        self.bounds = bounds
-        self.scale = scale
-        self.landmarks = landmarks
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, good: Any = None, wrong: Any = None) -> "KernelRecovery":
         """Mend `X`; the result is in `recovered_`.
@@ -201,7 +162,8 @@ class KernelRecovery(Recovery):
             return self
         X = self._checked(X)
         good, wrong = check_known(good, wrong, X.shape[0])
-        self._learn_from(X, good, wrong)
+        with self._far_values(X):
+            self._learn_from(X, good, wrong)
         self._tell(X)
         return self
 
@@ -238,15 +200,18 @@ class KernelRecovery(Recovery):
             lazy.forget(self)
             X = self._validate(X, reset=False)
             options: dict[str, Any] = {"most": most, "share": self._share, "recalibrate": recalibrate, "rng": rng}
-            batch = batches.follow(learner, self._rows, X, **options)
+            with self._far_values(X):
+                batch = batches.follow(learner, self._rows, X, **options)
             if batch.learned is not None:
                 self._store(batch.learned)
-            self._rows, self.recovered_ = batch.rows, batch.recovered
+            self._rows: RowMender = batch.rows
+            self.recovered_ = batch.recovered
             self.__dict__.update(batch.per_row)
             self._remember(X)
         else:
             X = self._checked(X)
-            self._learn_from(X, None, None)
+            with self._far_values(X):
+                self._learn_from(X, None, None)
             self._rows = batches.settle(learner, self._rows, batches.draw(self._rows.mender.L, most, rng))
             self._tell(X)
         self.n_samples_seen_ = seen + len(X)
@@ -262,8 +227,9 @@ class KernelRecovery(Recovery):
             return lazy.by_rows(self, "transform", X)
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
-        for rows in large.blocks(X.shape[0]):
-            out[rows] = self._rows.mend(X[rows])[0]
+        with self._far_values(X):
+            for rows in large.blocks(X.shape[0]):
+                out[rows] = self._rows.mend(X[rows])[0]
         return out
 
     def score_samples(self, X: Any) -> Any:
@@ -272,11 +238,8 @@ class KernelRecovery(Recovery):
         if is_lazy(X):
             return lazy.by_rows(self, "score_samples", X)
         X = self._validate(X, reset=False)
-        return -np.concatenate([self._rows.judge(X[rows]).scores for rows in large.blocks(X.shape[0])])
-
-    def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
-        return self.score_samples(X) + self.threshold_
+        with self._far_values(X):
+            return -np.concatenate([self._rows.judge(X[rows]).scores for rows in large.blocks(X.shape[0])])
 
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows that do not fit the good ones, +1 for the others."""
@@ -337,8 +300,9 @@ class KernelRecovery(Recovery):
         check_recovery(self)
         X, learner = self._checked(X), self._learner()
         landmarks = large.draw_landmarks(X.shape[0], self.landmarks, learner.seed)
-        rows, found = learner.find_only(X if landmarks is None else X[landmarks])
-        if landmarks is None:
-            return found.scores, found.rows, rows.detector.threshold, found.suspects
-        scores, flags, suspects = large.judge_others(rows, X, landmarks, found)
+        with self._far_values(X):
+            rows, found = learner.find_only(X if landmarks is None else X[landmarks])
+            if landmarks is None:
+                return found.scores, found.rows, rows.detector.threshold, found.suspects
+            scores, flags, suspects = large.judge_others(rows, X, landmarks, found)
         return scores, flags, rows.detector.threshold, suspects

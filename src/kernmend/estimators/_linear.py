@@ -2,15 +2,15 @@
 
 import warnings
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
-from kernmend.detect.flags import flag_large
-from kernmend.estimators._base import MOVED, Recovery
+from kernmend._validation import check_auto, check_common, check_noise
+from kernmend.estimators._base import MOVED, NewRowsRecovery, Recovery, parameters
 from kernmend.linalg.singular import spectral_norm
 from kernmend.linalg.threads import few_threads
 from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
@@ -22,20 +22,41 @@ NEW_ROWS_ITER = 5000
 REAL = 1e-6  # of the largest singular value
 
 
-class LinearRecovery(Recovery):
-    """Base of the models |L|_* + E(X - L): a subclass has `_error_type` and `_auto_lam`, and calls `_fit_rows`."""
+@parameters
+class LinearRecovery(NewRowsRecovery):
+    """Base of the models |L|_* + E(X - L): a subclass has `_error_type` and `_auto_lam`."""
 
-    _error_type: type[ErrorTerm]
+    lam: float | str = "auto"
+    noise: float = 0.0
+    contamination: float | str = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    verbose: int = 0
+
+    _error_type: ClassVar[type[ErrorTerm]]
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
-        "lam_",
-        "components_",
-        "singular_values_",
-        "_slack",
-        "_length",
-        "_penalty",
-        "_weights",
+        *("lam_", "components_", "singular_values_", "_slack", "_length", "_penalty", "_weights"),
     )
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Mend `X`; the result is in `recovered_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The corrupted data; NaN means missing, inf is an error.
+        y : ignored
+        """
+        lam, noise, rank = check_auto("lam", self.lam), check_noise(self.noise), self._rank()
+        check_common(self)
+        self._forget()
+        X = self._validate(X, reset=True, ensure_min_samples=2)
+        errors = self._fit_rows(X, lam, noise, rank)
+        if self._error_type is EntryTerm:
+            self.entry_outliers_ = np.abs(errors) > MOVED * self._length / np.sqrt(X.shape[1])
+        self._tell(X)
+        return self
 
     def transform(self, X: Any) -> Any:
         """Mend rows, seen or new: the nearest point, by the same error model, of the row space that `fit` found.
@@ -54,18 +75,14 @@ class LinearRecovery(Recovery):
         X = self._validate(X, reset=False).astype(np.float64, copy=False)
         return -self._scores(X, self._mend(X))
 
-    def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
-        return self.score_samples(X) + self.threshold_
-
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows with a large error, +1 for the others."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
-
     def _auto_lam(self, X: Array) -> float:
         raise NotImplementedError
 
-    def _fit_rows(self, X: Array, lam: float | None, noise: float, rank: int | None = None) -> Array:
+    def _rank(self) -> int | None:
+        """Return the rank that L is held to, None for the nuclear norm."""
+        return None
+
+    def _fit_rows(self, X: Array, lam: float | None, noise: float, rank: int | None) -> Array:
         """Solve, and store everything but `entry_outliers_`; return the gross errors."""
         data = X.astype(np.float64, copy=False)
         observed = ~np.isnan(data)
@@ -90,7 +107,7 @@ class LinearRecovery(Recovery):
         self._keep(result, X.dtype)
         self.rank_ = len(self.components_)
         self.outlier_scores_ = self._scores(data, result.A)
-        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
+        self._flag_large()
         return term.gross(result.A)
 
     def _mend(self, X: Array) -> Array:

@@ -7,8 +7,7 @@ from sklearn.utils import check_array
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_common
-from kernmend.detect.flags import flag_large
-from kernmend.estimators._base import MOVED, Recovery
+from kernmend.estimators._base import Recovery, parameters
 from kernmend.estimators._linear import typical
 from kernmend.estimators._outlier_pursuit import pursuit_lam
 from kernmend.linalg.singular import compact_svd
@@ -18,6 +17,7 @@ from kernmend.solvers import Block, solve_admm
 _SHARE_OF_PURSUIT = 0.5
 
 
+@parameters
 class LowRankRepresentation(Recovery):
     """Write every row as a mixture of other rows, the matrix of mixtures being of low rank, up to a few wrong rows.
 
@@ -93,25 +93,15 @@ class LowRankRepresentation(Recovery):
     (1, 1, True)
     """
 
+    dictionary: Any = None
+    lam: float | str = "auto"
+    contamination: float | str = "auto"
+    max_iter: int = 2000
+    tol: float = 1e-6
+    verbose: int = 0
+
     _allow_nan = False
     _saved: ClassVar[tuple[str, ...]] = (*Recovery._saved, "lam_", "coefficients_", "affinity_")
-
-    def __init__(
-        self,
-        *,
-        dictionary: Any = None,
-        lam: float | str = "auto",
-        contamination: float | str = "auto",
-        max_iter: int = 2000,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.dictionary = dictionary
-        self.lam = lam
-        self.contamination = contamination
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> "LowRankRepresentation":
         """Mend `X`; the result is in `recovered_`.
@@ -152,7 +142,7 @@ class LowRankRepresentation(Recovery):
         self.coefficients_ = (W @ P.T).astype(X.dtype, copy=False)
         self.affinity_ = _affinity(nuclear, len(X)).astype(X.dtype, copy=False)
         self.outlier_scores_ = row_lengths(data - L)[:, 0] / length
-        self._set_flags(flag_large(self.outlier_scores_, MOVED)[1])
+        self._flag_large()
         self._tell(X)
         return self
 

@@ -1,11 +1,8 @@
 """Outlier pursuit."""
 
-from typing import Any
-
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_common, check_noise
 from kernmend.estimators._linear import LinearRecovery
 from kernmend.model.terms import RowTerm
 
@@ -44,12 +41,9 @@ class OutlierPursuit(LinearRecovery):
         Share of the rows to flag, fewer where equal scores would be divided: rows without error are not flagged.
         "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=1000
-        Iterations of the solver.
     tol : float, default=1e-6
-        Stop when both optimality residuals are below it: the primal one as a share of the length of the data, the dual
-        one of that of the multipliers. A row that is mended by itself, in `transform`, stops at ten times `tol`.
     verbose : int, default=0
-        1 shows a progress bar.
+        Iterations of the solver, the relative residuals at which it stops (see `RobustPCA`), and 1 for a progress bar.
 
     Attributes
     ----------
@@ -61,10 +55,8 @@ class OutlierPursuit(LinearRecovery):
         The rows that count as corrupted: `outlier_scores_ > threshold_`.
     threshold_ : float
         median + 5 (median - 15.87th percentile) of the scores, at least 0.01; or what gives the share asked for.
-    components_ : ndarray of shape (rank_, n_features)
-        Orthonormal basis of the row space of L.
-    singular_values_ : ndarray of shape (rank_,)
-        Those of L.
+    components_, singular_values_ : ndarray of shape (rank_, n_features), ndarray of shape (rank_,)
+        Orthonormal basis of the row space of L, and the singular values of L.
     lam_ : float
         The value that was used.
     objective_ : ndarray of shape (n_iter_ + 1,)
@@ -89,40 +81,6 @@ class OutlierPursuit(LinearRecovery):
     """
 
     _error_type = RowTerm
-
-    def __init__(
-        self,
-        *,
-        lam: float | str = "auto",
-        noise: float = 0.0,
-        contamination: float | str = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.lam = lam
-        self.noise = noise
-        self.contamination = contamination
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any = None) -> "OutlierPursuit":
-        """Mend `X`; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The corrupted data; NaN means missing, inf is an error.
-        y : ignored
-        """
-        lam, noise = check_auto("lam", self.lam), check_noise(self.noise)
-        check_common(self)
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
-        self._fit_rows(X, lam, noise)
-        self._tell(X)
-        return self
 
     def _auto_lam(self, X: Array) -> float:
         return pursuit_lam(X.shape[0], float(np.isfinite(X).sum(axis=1).mean()))

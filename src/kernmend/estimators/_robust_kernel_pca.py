@@ -7,12 +7,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice
-from kernmend.estimators._base import MOVED
+from kernmend.estimators._base import MOVED, parameters
 from kernmend.estimators._subspace import SubspaceRecovery
 from kernmend.linalg.distances import median_observed_squared_distance
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
-from kernmend.model.kernels import Kernel
 from kernmend.repair.completion import fill_missing
 from kernmend.repair.units import resolve_bounds
 from kernmend.solvers.reference import Reference
@@ -32,6 +31,7 @@ ROUNDING = 1e-9  # of the mean k(x, x): no typical squared distance counts as sm
 UNMOVED = 1e-3  # of the typical distance of two rows: a row that moved less counts as one that did not
 
 
+@parameters
 class RobustKernelPCA(SubspaceRecovery):
     """Move each row towards the principal subspace of the kernel space, as far as its error model lets it go.
 
@@ -125,52 +125,19 @@ class RobustKernelPCA(SubspaceRecovery):
     True
     """
 
+    error: str = "auto"
+    C: float | str = "auto"
+    sigma: float | str = "auto"
+    joint: bool = True
+    bounds: Any = None
+    max_iter: int = 100
+    tol: float = 1e-4
+
     _share = 0.95
     _saved: ClassVar[tuple[str, ...]] = (
         *SubspaceRecovery._saved,
-        "error_",
-        "C_",
-        "sigma_",
-        "_L",
-        "_scale",
-        "_bounds",
-        "_subspace",
-        "_seen",
-        "_mended",
+        *("error_", "C_", "sigma_", "_L", "_scale", "_bounds", "_subspace", "_seen", "_mended"),
     )
-
-    def __init__(
-        self,
-        *,
-        error: str = "auto",
-        kernel: str | Kernel = "rbf",
-        gamma: float | str = "auto",
-        degree: float = 2,
-        coef0: float = 1.0,
-        n_components: int | float | str = "auto",
-        C: float | str = "auto",
-        sigma: float | str = "auto",
-        joint: bool = True,
-        contamination: float | str = "auto",
-        bounds: Any = None,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.error = error
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.C = C
-        self.sigma = sigma
-        self.joint = joint
-        self.contamination = contamination
-        self.bounds = bounds
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> "RobustKernelPCA":
         """Mend `X` and find its subspace; the result is in `recovered_`.

@@ -1,17 +1,17 @@
 """Principal component pursuit."""
 
-import numbers
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_common, check_noise
-from kernmend.estimators._base import MOVED
+from kernmend._validation import check_count
+from kernmend.estimators._base import parameters
 from kernmend.estimators._linear import LinearRecovery
 from kernmend.model.terms import EntryTerm
 
 
+@parameters
 class RobustPCA(LinearRecovery):
     """Split the data into a low-rank part and a few wrong entries: principal component pursuit.
 
@@ -90,53 +90,13 @@ class RobustPCA(LinearRecovery):
     True
     """
 
+    rank: int | None = None
+
     _error_type = EntryTerm
     _saved: ClassVar[tuple[str, ...]] = (*LinearRecovery._saved, "entry_outliers_")
-
-    def __init__(
-        self,
-        *,
-        lam: float | str = "auto",
-        noise: float = 0.0,
-        rank: int | None = None,
-        contamination: float | str = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.lam = lam
-        self.noise = noise
-        self.rank = rank
-        self.contamination = contamination
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any = None) -> "RobustPCA":
-        """Mend `X`; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The corrupted data; NaN means missing, inf is an error.
-        y : ignored
-        """
-        lam, noise = check_auto("lam", self.lam), check_noise(self.noise)
-        rank = self._check_rank()
-        check_common(self)
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
-        S = self._fit_rows(X, lam, noise, rank)
-        self.entry_outliers_ = np.abs(S) > MOVED * self._length / np.sqrt(X.shape[1])
-        self._tell(X)
-        return self
 
     def _auto_lam(self, X: Array) -> float:
         return 1.0 / float(np.sqrt(max(X.shape)))
 
-    def _check_rank(self) -> int | None:
-        if self.rank is None:
-            return None
-        if isinstance(self.rank, numbers.Integral) and not isinstance(self.rank, bool) and int(self.rank) >= 1:
-            return int(self.rank)
-        raise ValueError(f"rank must be None or an integer >= 1, got {self.rank!r}")
+    def _rank(self) -> int | None:
+        return None if self.rank is None else check_count("rank", self.rank, "None or ")

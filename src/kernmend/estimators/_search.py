@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._validation import check_count, check_known, check_recovery
-from kernmend.estimators._base import Recovery
+from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.estimators._kernel_recovery import KernelRecovery
 from kernmend.model.errors import RowSum
 from kernmend.model.kernels import RBF, Kernel
@@ -23,7 +23,8 @@ NEARBY = 0.5  # of the candidates: drawn around the choice that `KernelRecovery`
 STEP = 0.8  # of those, in logarithms
 
 
-class RecoverySearch(Recovery):
+@parameters
+class RecoverySearch(NewRowsRecovery):
     """`KernelRecovery` with parameters from a longer search, by the criterion that it uses itself, without labels.
 
     What mending takes off the flagged rows is injected into good rows that were held out, and the parameters that bring
@@ -71,38 +72,20 @@ class RecoverySearch(Recovery):
     True
     """
 
+    estimator: KernelRecovery | None = None
+    n_iter: int = 40
+    n_splits: int = 3
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+    _allow_far = True
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
-        *(
-            "best_estimator_",
-            "best_params_",
-            "best_score_",
-            "cv_results_",
-            "kernel_",
-            "gamma_",
-            "lam_",
-            "rho_",
-            "error_",
-        ),
-        *("suspects_", "entry_scores_", "entry_outliers_", "calibration_error_"),
+        *("best_estimator_", "best_params_", "best_score_", "cv_results_"),
+        *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
+        *("suspects_", "entry_scores_", "entry_outliers_"),
     )
-
-    def __init__(
-        self,
-        *,
-        estimator: KernelRecovery | None = None,
-        n_iter: int = 40,
-        n_splits: int = 3,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_iter = n_iter
-        self.n_splits = n_splits
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, good: Any = None, wrong: Any = None) -> "RecoverySearch":
         """Find the rows that are wrong, search for the best parameters, and mend.
@@ -127,7 +110,8 @@ class RecoverySearch(Recovery):
         self.best_params_: dict[str, Any] = {}
         self.best_score_ = 0.0
         known = check_known(good, wrong, len(given))
-        best._learn_from(best._checked(X), *known, choose=self._choose)
+        with self._far_values(given):
+            best._learn_from(best._checked(X), *known, choose=self._choose)
         self.best_estimator_ = best
         for name, value in vars(best).items():
             if name.endswith("_"):
@@ -147,16 +131,6 @@ class RecoverySearch(Recovery):
         """Return minus the outlier score of each row against the good ones: higher is more normal."""
         check_is_fitted(self)
         return self.best_estimator_.score_samples(X)
-
-    def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that do not fit the good ones, +1 for the others."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
 
     def _choose(
         self, evidence: Evidence, *, kernels: Sequence[Kernel], errors: Sequence[type[RowSum]], seed: int, callback: Any

@@ -11,19 +11,26 @@ from kernmend._validation import check_auto, check_choice, check_common, check_k
 from kernmend.detect.detector import ALPHA, LOG10
 from kernmend.detect.rows import SURE
 from kernmend.detect.tails import TwoGroups
-from kernmend.estimators._base import Recovery
+from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.model import tuning
 from kernmend.model.kernels import Kernel, make_kernel
 
 
-class SubspaceRecovery(Recovery):
-    """Base of estimators that find a subspace of the kernel space, and score rows by a distance.
+@parameters
+class SubspaceRecovery(NewRowsRecovery):
+    """Base of estimators that find a subspace of the kernel space, and score rows by a distance: `_distances`."""
 
-    A subclass has the parameters kernel, gamma, degree, coef0, n_components, contamination, max_iter, tol, and
-    `_distances`.
-    """
+    kernel: str | Kernel = "rbf"
+    gamma: float | str = "auto"
+    degree: float = 2
+    coef0: float = 1.0
+    n_components: int | float | str = "auto"
+    contamination: float | str = "auto"
+    max_iter: int = 200
+    tol: float = 1e-6
+    verbose: int = 0
 
-    _share: float
+    _share: ClassVar[float]
     """Of the variance, which n_components="auto" keeps."""
     _saved: ClassVar[tuple[str, ...]] = (*Recovery._saved, "kernel_", "gamma_", "_groups")
 
@@ -32,14 +39,6 @@ class SubspaceRecovery(Recovery):
         check_is_fitted(self)
         X = self._validate(X, reset=False).astype(np.float64, copy=False)
         return -self._scores(self._distances(X))
-
-    def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
-        return self.score_samples(X) + self.threshold_
-
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that are too far off, +1 for the others."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _distances(self, X: Array) -> Array:
         """Return how far off each row is, squared, and above 0."""
@@ -53,16 +52,15 @@ class SubspaceRecovery(Recovery):
         self._groups = TwoGroups.of(_log(distances))
         self.outlier_scores_ = self._scores(distances)
         chance = float(np.log10(distances.size / ALPHA))
-        line = float(self._groups.u(np.array([self._groups.threshold(SURE)]))[0]) / LOG10
-        self._set_flags(max(min(line, chance), float(self._scores(np.array([least]))[0])))
+        sure = float(self._groups.u(np.array([self._groups.threshold(SURE)]))[0]) / LOG10
+        self._set_flags(max(min(sure, chance), float(self._scores(np.array([least]))[0])))
 
     def _scores(self, distances: Array) -> Array:
         """Return -log10 of the chance of a good row being as far off."""
         return self._groups.u(_log(distances)) / LOG10
 
     def _make_kernel(self, X: Array, width: float = 1.0) -> Kernel:
-        numbers_of = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return make_kernel(self.kernel, X, **numbers_of, width=width)
+        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, width=width)
 
     def _count_components(self, variances: Array) -> int:
         """Return how many components are wanted, by the rule, the number or the share that was given."""

@@ -50,6 +50,7 @@ def summary(est: Any) -> str:
     if known:
         lines.append(f"{known} more rows, known to be good, were learned from.")
     lines += _warnings(est, n + known, flagged / n)
+    lines += _joint(est)
     lines.append(f"Chosen: {chosen(est)}.")
     return "\n".join(lines)
 
@@ -96,6 +97,18 @@ def _unusual(est: Any, flagged: int) -> list[str]:
     elif not flagged:
         out.append(f"The most unusual rows, which were not changed: {listed(others)}.")
     return out
+
+
+def _joint(est: Any) -> list[str]:
+    """Return in words how the paper's model came by its parameters, or why it changed nothing."""
+    if not hasattr(est, "reason_"):
+        return []
+    if est.lam_ is None:
+        return [f"Nothing was mended: {est.reason_}."]
+    if np.isnan(est.choice_cost_):
+        return []
+    left = f"it leaves {100 * est.choice_cost_:.0f} % of what doing nothing leaves, good rows that move included"
+    return [f"How it was chosen: {est.reason_}; {left}."]
 
 
 def _warnings(est: Any, n: int, share: float) -> list[str]:

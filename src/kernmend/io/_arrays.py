@@ -96,7 +96,7 @@ def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **fac
     flat = raw.reshape(len(raw), -1)
     image_shape = _image_shape(raw, ask)
     features = choose(ask, None, flat.shape[1])
-    if ask.columns is not None and image_shape is not None:
+    if image_shape is not None:
         ask.no_columns("images")
     with damaged(ask.path, format):
         X = numbers(raw, features, ask)
@@ -129,9 +129,9 @@ def numbers(raw: Raw, features: NDArray[np.intp], ask: Request) -> Array:
 
 
 def choose(ask: Request, names: tuple[str, ...] | None, width: int) -> NDArray[np.intp]:
-    """Return the numbers of the columns that were asked for, by name or by number from 0; all if none was."""
+    """Return the numbers of the columns that were asked for, by name or number from 0; all but the kept if none was."""
     if ask.columns is None:
-        return np.arange(width)
+        return np.setdiff1d(np.arange(width), ask.kept(names, width))
     chosen = []
     for column in ask.columns:
         if names is not None and column in names:

@@ -23,9 +23,10 @@ from kernmend.io import _arrays, _parquet
 from kernmend.io._arrays import Entry, array_dataset, check_image_shape, pick
 from kernmend.io._containers import Worker, Zarr
 from kernmend.io._dataset import Dataset, Mask, Request, to_write
-from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, stamp
+from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, runs, stamp
+from kernmend.io._identifiers import measured, note
 from kernmend.io._numpy import no_member
-from kernmend.io._reading import recognise, request
+from kernmend.io._reading import check_layout, recognise, request
 from kernmend.io._worker import zarr_array
 
 # Size of a block in bytes, as float64; a chunk or a row group that is larger is a block by itself.
@@ -193,6 +194,7 @@ def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
         if ask.path.is_dir() and any(name.endswith(_parquet.Parquet.endings) for name in files_below(ask.path)):
             return _open_parquet(ask)
         format = recognise(ask.path)
+        check_layout(ask, format)
         if isinstance(format, _parquet.Parquet):
             return _open_parquet(ask)
         if isinstance(format, Zarr):
@@ -246,22 +248,40 @@ def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
     columns, features, kinds = _parquet.columns_of(first.empty_table(), ask)
     if not features or not sum(sizes):
         raise FileError(f"{ask.path}: holds no {'columns' if sum(sizes) else 'rows'} of numbers")
+    whole = np.array([kind.kind != "f" for kind in kinds])
+    blocks = ParquetBlocks(
+        ask, tuple(sizes), whole, None, files=files, groups=tuple(groups), features=features, kinds=kinds
+    )
+    said: tuple[str, ...] = ()
+    if ask.columns is None:
+        keep, said = _measured(blocks, [columns[j] for j in features])
+        features, kinds = [features[k] for k in keep], [kinds[k] for k in keep]
+        blocks = replace(blocks, features=features, kinds=kinds, integer=whole[keep])
     data = Dataset(
         X=np.zeros((1, len(features))),
         columns=tuple(columns[j] for j in features),
         image_shape=check_image_shape(ask, len(features)),
-        integer=np.array([kind.kind != "f" for kind in kinds]),
+        integer=blocks.integer,
         passed=tuple(name for j, name in enumerate(columns) if j not in set(features)),
+        notes=said,
         format="parquet",
         source=ask.path,
         folder=ask.path.is_dir(),
         endings=endings,
         save=_not_here,
     )
-    blocks = ParquetBlocks(
-        ask, tuple(sizes), data.integer, None, files=files, groups=tuple(groups), features=features, kinds=kinds
-    )
     return blocks, _with_sample(data, blocks)
+
+
+def _measured(blocks: Blocks, names: list[str]) -> tuple[list[int], tuple[str, ...]]:
+    """Return the places of the columns that may be measurements, and a note on those that are identifiers."""
+    count = len(blocks.sizes)
+    found = [
+        dict(measured(names, blocks.numbers(k)[:SAMPLE], blocks.integer)[1]) for k in sorted({0, count // 2, count - 1})
+    ]
+    dropped = [j for j in found[0] if all(j in one for one in found)]
+    keep = [j for j in range(len(names)) if j not in dropped]
+    return keep, note([(names[j], found[0][j]) for j in dropped])
 
 
 def _with_sample(data: Dataset, blocks: Blocks) -> Dataset:
@@ -285,7 +305,7 @@ def working_folder(target: Path) -> Iterator[Path]:
     prefix, suffix = f".{target.name}.{socket.gethostname()}.", ".part"
     for left in target.parent.glob(f"{prefix}*{suffix}"):
         number = left.name[len(prefix) : -len(suffix)]
-        if number.isdecimal() and (int(number) == os.getpid() or not _runs(int(number))):
+        if number.isdecimal() and (int(number) == os.getpid() or not runs(int(number))):
             shutil.rmtree(left, ignore_errors=True)
     folder = target.with_name(f"{prefix}{os.getpid()}{suffix}")
     folder.mkdir()
@@ -293,17 +313,6 @@ def working_folder(target: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _runs(number: int) -> bool:
-    """Return whether a process of that number exists."""
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def place(folder: Path, target: Path, data: Dataset, *, force: bool) -> Path:

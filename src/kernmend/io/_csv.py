@@ -2,65 +2,92 @@
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._arrays import check_image_shape, choose
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import FileError
+from kernmend.io._grid import Columns, find_columns, grid_dataset
+from kernmend.io._header import SAMPLE, Header, find_header
+from kernmend.io._number_format import NumberFormat
 from kernmend.io._numpy import no_member
 from kernmend.io._text import (
+    BLANKS,
     MISSING,
     Text,
+    aligned,
     cells,
     decode,
     guess_delimiter,
-    is_header,
+    is_empty,
+    joined,
     plain,
     replaced,
     split_records,
-    unique,
 )
 
 # Bytes that do not occur in text.
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
-# Characters that do not occur in numbers with a decimal point.
-NOT_DIGITS = re.compile(r"[^0-9eE.+\-\s]")
-# Characters that do not occur in whole numbers.
-NOT_WHOLE = re.compile(r"[^0-9+\-\s]")
-# Names of a first column, in lower case, that is taken for the names of the rows.
-INDEX_NAMES = frozenset(["", "index", "id", "row", "unnamed: 0"])
-# Number of records that are split into cells at one time: cells take far more memory than numbers.
-BLOCK = 1000
+NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks", BLANKS: "runs of blanks"}
+"""Delimiters in words."""
 
 
 @dataclass(frozen=True)
-class Table:
+class CsvGrid:
     """The records of a file and which of them are data."""
 
+    path: Path
     text: Text
     delimiter: str
-    records: list[str]
+    ends: NDArray[np.int64]
     header: list[str] | None
-    rows: list[int]
+    rows: NDArray[np.int64]
     width: int
+    found: Header
+    above: int = 0
+    """Number of records above the table that are not part of it."""
 
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
 
-@dataclass(frozen=True)
-class Numbers:
-    """All cells as numbers, NaN where missing or not a number, and what each column is made of."""
+    def record(self, i: int) -> str:
+        """Return record i of the file with its line end."""
+        return self.text.text[self.begin(i) : int(self.ends[i])]
 
-    values: Array
-    present: NDArray[np.intp]
-    bad: NDArray[np.intp]
-    example: dict[int, tuple[int, str]]
-    whole: Mask
-    first: list[str]
+    def begin(self, i: int) -> int:
+        """Return where record i begins."""
+        return int(self.ends[i - 1]) if i else 0
+
+    def cells(self, start: int, stop: int) -> list[list[str]]:
+        """Return the cells of some rows as they stand there."""
+        text, width, delimiter = self.text.text, self.width, self.delimiter
+        numbers = self.rows[start:stop]
+        ends = self.ends[numbers].tolist()
+        begins = np.where(numbers > 0, self.ends[numbers - 1], 0).tolist()
+        out = [cells(text[begin:end], delimiter) for begin, end in zip(begins, ends, strict=True)]
+        for i, row in zip(numbers.tolist(), out, strict=True):
+            if len(row) != width:
+                raise FileError(self._uneven(i, len(row)))
+        return out
+
+    def line(self, i: int) -> int:
+        """Return the number of the line, from 1, in which record i begins."""
+        before = self.text.text[: self.begin(i)]
+        return len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+
+    def _uneven(self, i: int, width: int) -> str:
+        """Return what is wrong with a record of another width."""
+        have = f"{width} cell" if width == 1 else f"{width} cells"
+        advice = f"mend the line, or quote cells that hold {self.delimiter!r}"
+        return f"{self.path}: line {self.line(i):,} has {have} where {self.width} are expected: {advice}"
 
 
 class Csv(Format):
@@ -69,6 +96,7 @@ class Csv(Format):
     name = "csv"
     words = "a text table"
     endings = (".csv", ".tsv", ".tab")
+    layout = ("header", "delimiter", "decimal", "thousands", "encoding")
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether this is text: no control characters, or UTF-16 that says so."""
@@ -76,205 +104,140 @@ class Csv(Format):
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the columns of numbers."""
+        return self.parse(ask.path.read_bytes(), ask)
+
+    def parse(self, raw: bytes, ask: Request) -> Dataset:
+        """Return the data set of a table whose bytes are given."""
         no_member(ask)
-        missing = MISSING | set(ask.missing)
-        table = _cut(decode(ask.path.read_bytes(), ask.path), ask.path, missing)
-        decimal, numbers = _best_numbers(table, ask.path, missing)
-        for number in ask.missing_numbers:
-            numbers.values[numbers.values == number] = np.nan
-        names = None if table.header is None else unique(table.header)
-        index = _index(table, numbers, ask)
-        features = _features(numbers, names, index, ask)
-        shown = names or tuple(f"column {j}" for j in range(table.width))
+        text = decode(raw, ask.path, ask.layout.encoding)
+        del raw
+        grid = _cut(text, ask)
+        decimals = (",", ".") if grid.delimiter == ";" else (".", ",")
+        columns = find_columns(grid, ask, decimals, prefer_plain=grid.delimiter != ",")
 
-        def save(temporary: Path, A: Array, changed: Mask) -> None:
-            text = _written(table, decimal, features, numbers.whole, A, changed)
-            temporary.write_bytes(table.text.encode(text))
+        def save(
+            temporary: Path, features: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask
+        ) -> None:
+            _write(temporary, grid, features, formats, A, changed)
 
-        return Dataset(
-            X=np.ascontiguousarray(numbers.values[:, features]),
-            columns=None if names is None else tuple(names[j] for j in features),
-            row_labels=None if index is None else tuple(numbers.first),
-            image_shape=check_image_shape(ask, len(features)),
-            integer=numbers.whole[features],
-            passed=tuple(shown[j] for j in np.setdiff1d(np.arange(table.width), features)),
-            notes=_notes(numbers, shown),
-            format="tsv" if table.delimiter == "\t" else "csv",
-            source=ask.path,
-            save=save,
-        )
+        name = "tsv" if grid.delimiter == "\t" else "csv"
+        return grid_dataset(grid, columns, ask, format=name, save=save, notes=_assumed(grid, columns, ask))
 
 
-def _cut(text: Text, path: Path, missing: frozenset[str]) -> Table:
+def _cut(text: Text, ask: Request) -> CsvGrid:
     """Return the table with its delimiter and header found; FileError if it has no rows or an open quote."""
-    delimiter = guess_delimiter(_without_comments(text.text))
-    records, opened = split_records(text.text, delimiter)
+    delimiter = ask.layout.delimiter or guess_delimiter(_without_comments(text.text))
+    ends, opened = split_records(text.text, delimiter)
     if opened is not None:
-        raise FileError(f"{path}: the quote opened in line {opened:,} is never closed: close it or double it")
-    filled = [i for i, record in enumerate(records) if record.strip("\r\n")]
-    while filled and records[filled[0]].startswith("#"):
-        filled.pop(0)
-    if not filled:
-        raise FileError(f"{path}: holds no rows")
-    first, *rest = filled
-    top = [plain(cell) for cell in cells(records[first], delimiter)]
-    sample = [[plain(cell) for cell in cells(records[i], delimiter)] for i in rest[:20]]
-    width = len(sample[0]) if sample and len(sample[0]) == len(top) + 1 else len(top)
-    named = is_header(top, [row for row in sample if len(row) == width], missing)
-    rows = rest if named else filled
-    if named and width == len(top) + 1:  # R leaves out the name of the index
-        top = ["", *top]
-    elif width != len(top):
-        width = len(top)
-    if width == 1 and rows:  # here an empty line is an empty cell
-        rows = list(range(rows[0], rows[-1] + 1))
-    return Table(text, delimiter, records, top if named else None, rows, width)
+        raise FileError(f"{ask.path}: the quote opened in line {opened:,} is never closed: close it or double it")
+    whole = CsvGrid(ask.path, text, delimiter, ends, None, np.arange(len(ends)), 0, Header(False))
+    filled = _filled(whole)
+    if not len(filled):
+        raise FileError(f"{ask.path}: holds no rows")
+    top = [[plain(cell) for cell in cells(whole.record(i), delimiter)] for i in filled[: SAMPLE + 2].tolist()]
+    above = _preamble(top)
+    filled, top = filled[above:], top[above:]
+    first = top[0]
+    width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
+    sample = [first, *(row for row in top[1:] if len(row) == width)]
+    found = find_header(sample, MISSING | set(ask.missing), ask.layout.header)
+    if found.names and width == len(first) + 1:  # R leaves out the name of the index
+        first = ["", *first]
+    rows = filled[found.names + found.units :]
+    if len(first) == 1 and len(rows):  # here an empty line is an empty cell
+        rows = np.arange(rows[0], rows[-1] + 1)
+    header = first if found.names else None
+    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above)
+
+
+def _preamble(top: list[list[str]]) -> int:
+    """Return the number of records that stand above the table: they have fewer cells than most, as loggers write them.
+
+    A header may have one cell less than the rows, so it is at least two.
+    """
+    width = Counter(map(len, top)).most_common(1)[0][0]
+    return next((k for k, row in enumerate(top) if len(row) >= width - 1), 0) if width > 2 else 0
+
+
+def _filled(grid: CsvGrid) -> NDArray[np.int64]:
+    """Return the numbers of the records that are not empty, without comments at the top."""
+    lengths = np.diff(grid.ends, prepend=0)
+    filled = np.ones(len(lengths), dtype=bool)
+    width = grid.record(0).count(grid.delimiter) + 1 if len(lengths) else 1
+    for i in np.flatnonzero(lengths <= 2 * width + 2):  # longer ones hold something, or blanks, which are seen later
+        filled[i] = not is_empty(grid.record(int(i)), grid.delimiter)
+    numbers = np.flatnonzero(filled)
+    top = 0
+    while top < len(numbers) and grid.record(int(numbers[top])).startswith("#"):
+        top += 1
+    return numbers[top:]
 
 
 def _without_comments(text: str) -> str:
-    """Return the text without the lines at its top that begin with #."""
-    while text.startswith("#"):
-        text = text.partition("\n")[2]
-    return text
+    """Return the beginning of a text without the lines at its top that begin with #."""
+    at = 0
+    while text.startswith("#", at) and "\n" in text[at:]:
+        at = text.index("\n", at) + 1
+    return text[at : at + 2**20]
 
 
-def _best_numbers(table: Table, path: Path, missing: frozenset[str]) -> tuple[str, Numbers]:
-    """Return the decimal sign and the numbers: points, or commas where these leave fewer cells that are not numbers."""
-    numbers = _numbers(table, ".", path, missing)
-    if table.delimiter != "," and "," in table.text.text and numbers.bad.any():
-        other = _numbers(table, ",", path, missing)
-        if other.bad.sum() < numbers.bad.sum():
-            return ",", other
-    return ".", numbers
-
-
-def _numbers(table: Table, decimal: str, path: Path, missing: frozenset[str]) -> Numbers:
-    """Return all cells as numbers with the given decimal sign; FileError where a record has another width."""
-    n, d = len(table.rows), table.width
-    values = np.empty((n, d))
-    present, bad = np.zeros(d, dtype=np.intp), np.zeros(d, dtype=np.intp)
-    whole = np.ones(d, dtype=bool)
-    example: dict[int, tuple[int, str]] = {}
-    first: list[str] = []
-    for start in range(0, n, BLOCK):
-        block = [_checked_cells(table, i, path) for i in table.rows[start : start + BLOCK]]
-        first += [plain(row[0]) for row in block]
-        for j, column in enumerate(zip(*block, strict=True)):
-            fast = _all_numbers(column) if decimal == "." else None
-            if fast is not None:
-                texts: list[str] = list(column)
-                values[start : start + len(block), j] = fast
-            else:
-                texts = []
-                for i, cell in enumerate(column, start=start):
-                    text = plain(cell)
-                    number = _number(text, decimal, missing)
-                    values[i, j] = np.nan if number is None else number
-                    if text not in missing:
-                        texts.append(text)
-                        if number is None:
-                            bad[j] += 1
-                            example.setdefault(j, (i, text))
-            present[j] += len(texts)
-            whole[j] &= NOT_WHOLE.search(" ".join(texts)) is None
-    return Numbers(values, present, bad, example, whole, first)
-
-
-def _checked_cells(table: Table, i: int, path: Path) -> list[str]:
-    """Return the cells of record i; FileError if they are not as many as the table is wide."""
-    row = cells(table.records[i], table.delimiter)
-    if len(row) != table.width:
-        line = sum(record.count("\n") or 1 for record in table.records[:i]) + 1
-        raise FileError(
-            f"{path}: line {line:,} has {len(row)} cells where {table.width} are expected: "
-            f"mend the line, or quote cells that hold {table.delimiter!r}"
-        )
-    return row
-
-
-def _all_numbers(column: tuple[str, ...]) -> list[float] | None:
-    """Return a column of nothing but numbers, the fast way; None for others."""
-    if NOT_DIGITS.search(" ".join(column)):  # also 1_000 and nan, which Python takes for numbers
-        return None
-    try:
-        return list(map(float, column))
-    except ValueError:
-        return None
-
-
-def _number(text: str, decimal: str, missing: frozenset[str]) -> float | None:
-    """Return a number; None for a word, and for a missing value."""
-    if text in missing or "_" in text or (decimal == "," and "." in text):
-        return None
-    try:
-        number = float(text.replace(",", ".") if decimal == "," else text)
-    except ValueError:
-        return None
-    return None if np.isnan(number) else number
-
-
-def _index(table: Table, numbers: Numbers, ask: Request) -> int | None:
-    """Return 0 if the first column names the rows: it is named so or not made of numbers, and no two cells agree."""
-    distinct = len(set(numbers.first)) == len(numbers.first) and "" not in numbers.first
-    if not distinct or table.width < 2:
-        return None
-    if numbers.bad[0] == numbers.present[0]:
-        return 0
-    if table.header is None or ask.columns is not None:
-        return None
-    return 0 if table.header[0].lower() in INDEX_NAMES and numbers.whole[0] else None
-
-
-def _features(numbers: Numbers, names: tuple[str, ...] | None, index: int | None, ask: Request) -> NDArray[np.intp]:
-    """Return the numbers of the columns to mend: those asked for, or all of numbers but the index."""
-    numeric = (numbers.bad == 0) & (numbers.present > 0)
-    if ask.columns is not None:
-        chosen = choose(ask, names, len(numeric))
-        for j in chosen[~numeric[chosen]]:
-            name = str(j) if names is None else names[j]
-            row, text = numbers.example.get(int(j), (0, ""))
-            raise FileError(
-                f"{ask.path}: column {name!r} is not made of numbers, row {row} has {text!r}: leave it out, or "
-                "say that this means missing"
-            )
-        return chosen
-    if index is not None:
-        numeric[index] = False
-    if not numeric.any():
-        raise FileError(f"{ask.path}: no column of numbers was found: check that it is a table with a row per sample")
-    return np.flatnonzero(numeric)
-
-
-def _notes(numbers: Numbers, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a note for each column most of whose cells are numbers: the others may be errors."""
-    notes = []
-    for j in np.flatnonzero((numbers.bad > 0) & (2 * numbers.bad < numbers.present)):
-        row, text = numbers.example[int(j)]
-        notes.append(
-            f"column {names[j]!r} is passed through: {numbers.bad[j]} of its cells are not numbers, first {text!r} in "
-            f"row {row}; say that this means missing to have it mended"
-        )
+def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
+    """Return what was assumed of a table and not told, where it is not the usual, and how to say otherwise."""
+    notes, told, text = [], ask.layout.told, grid.text
+    if grid.above:
+        lines = "1 line above the table is" if grid.above == 1 else f"{grid.above} lines above the table are"
+        notes.append(f"{lines} kept.")
+    if grid.found.doubt:
+        line = grid.line(int(grid.rows[0]) - 1 - grid.found.units)
+        notes.append(f"The numbers in line {line} are taken for the names of the columns; say --no-header if not.")
+    if grid.found.units:
+        notes.append(f"Line {grid.line(int(grid.rows[0])) - 1} is taken for units and kept.")
+    known = [one.format for one in columns.readings if one.format is not None]
+    marks = sorted({one.thousands for one in known} - {""})
+    read_as = []
+    if grid.delimiter != "," and "delimiter" not in told:
+        read_as.append(f"columns between {NAMES.get(grid.delimiter, repr(grid.delimiter))}")
+    if any(one.decimal == "," and one.most != 0 for one in known) and "decimal" not in told:
+        read_as.append("decimal commas")
+    if marks and "thousands" not in told:
+        read_as.append(f"thousands apart by {' and '.join(map(repr, marks))}")
+    if text.encoding not in ("utf-8", "utf-16-le", "utf-16-be") and "encoding" not in told:
+        read_as.append(f"letters as {text.encoding}")
+    if read_as:
+        notes.append(f"Read with {', '.join(read_as)}.")
     return tuple(notes)
 
 
-def _written(table: Table, decimal: str, features: NDArray[np.intp], whole: Mask, A: Array, changed: Mask) -> str:
-    """Return the whole text with the changed cells replaced."""
-    records = list(table.records)
-    for row in np.flatnonzero(changed.any(axis=1)):
-        record = records[table.rows[row]]
-        body = record.rstrip("\r\n")
-        parts = cells(record, table.delimiter)
-        for j in np.flatnonzero(changed[row]):
-            at = features[j]
-            parts[at] = replaced(parts[at], _shown(A[row, j], bool(whole[at]), decimal))
-        records[table.rows[row]] = table.delimiter.join(parts) + record[len(body) :]
-    return "".join(records)
+def _write(
+    target: Path,
+    grid: CsvGrid,
+    features: NDArray[np.intp],
+    formats: Sequence[NumberFormat],
+    A: Array,
+    changed: Mask,
+) -> None:
+    """Write the whole text with the changed cells replaced, a piece at a time."""
+    text, done = grid.text, 0
+    with target.open("wb") as file:
+        file.write(text.mark)
+        for row in np.flatnonzero(changed.any(axis=1)).tolist():
+            number = int(grid.rows[row])
+            record = grid.record(number)
+            body = record.rstrip("\r\n")
+            parts = cells(record, grid.delimiter)
+            for j in np.flatnonzero(changed[row]).tolist():
+                at = int(features[j])
+                parts[at] = _rewritten(parts[at], formats[j].write(A[row, j]), grid.delimiter)
+            for piece in text.pieces(done, grid.begin(number)):
+                file.write(piece)
+            file.write((joined(parts, grid.delimiter) + record[len(body) :]).encode(text.encoding))
+            done = int(grid.ends[number])
+        for piece in text.pieces(done, len(text.text)):
+            file.write(piece)
 
 
-def _shown(value: Any, whole: bool, decimal: str) -> str:
-    """Return the shortest text that reads back as the same number; nothing for a missing one."""
-    if np.isnan(value):
-        return ""
-    if whole:
-        return str(int(value))
-    return (repr(float(value)) if value.dtype == np.float64 else str(value)).replace(".", decimal)
+def _rewritten(cell: str, value: str, delimiter: str) -> str:
+    """Return a cell with another value; in quotes if that holds the delimiter, as 1,469 does in a table of commas."""
+    if delimiter == BLANKS:
+        return aligned(cell, value or "NA")  # nothing at all would move the cells that follow
+    return replaced(cell, f'"{value}"' if delimiter in value and '"' not in cell else value)

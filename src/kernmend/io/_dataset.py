@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -11,10 +11,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernmend._typing import Array
 from kernmend.io._files import FileError, files_below, opening, replacing, stamp
+from kernmend.io._number_format import NumberFormat, round_as_written
 
 Mask: TypeAlias = NDArray[np.bool_]
 Save: TypeAlias = Callable[[Path, Array, Mask], None]
 """Writes to a temporary path (a file, or an empty folder) the source with the cells of A where the mask is true."""
+
+# Number of rows that are compared at one time.
+ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a user says of a table of texts; None where it is to be found from the content.
+
+    `thousands` is the mark between groups of three digits, "" if there is none.
+    """
+
+    header: bool | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The names of what was said."""
+        return tuple(own.name for own in fields(self) if getattr(self, own.name) is not None)
 
 
 @dataclass(frozen=True)
@@ -26,6 +49,20 @@ class Request:
     columns: tuple[str, ...] | None = None
     image_shape: tuple[int, ...] | None = None
     missing: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    layout: Layout = Layout()
+
+    def kept(self, names: tuple[str, ...] | None, width: int) -> list[int]:
+        """Return the numbers of the columns that are to stay as they are; FileError if there is no such column."""
+        places = []
+        for column in self.keep:
+            if names is not None and column in names:
+                places.append(names.index(column))
+            elif column.isdecimal() and int(column) < width:
+                places.append(int(column))
+            else:
+                raise FileError(f"{self.path}: has no column {column!r} to keep")
+        return places
 
     @property
     def missing_numbers(self) -> list[float]:
@@ -40,7 +77,7 @@ class Request:
 
     def no_columns(self, what: str) -> None:
         """Raise FileError if columns were chosen in data that has none."""
-        if self.columns is not None:
+        if self.columns is not None or self.keep:
             raise FileError(f"{self.path}: {what} have no columns to choose from: leave out the choice of columns")
 
 
@@ -50,6 +87,8 @@ class Format(ABC):
     name: ClassVar[str]
     words: ClassVar[str]
     endings: ClassVar[tuple[str, ...]]
+    layout: ClassVar[tuple[str, ...]] = ()
+    """What of a `Layout` can be said of such a file."""
 
     @abstractmethod
     def sees(self, path: Path, head: bytes) -> bool:
@@ -72,9 +111,11 @@ class Dataset:
     image_shape : (h, w) or (h, w, 3) if rows are images.
     bounds : (low, high), the range that the kind of file allows, in the units of X; None if it sets none.
     integer : bool array (d,), the features that stay whole numbers.
+    formats : how each feature writes its numbers, in a table of texts; None elsewhere.
     passed : names of what is passed through untouched: columns, other arrays, other files.
     notes : what a user should know of how the file was read, one sentence each.
-    format : "csv", "tsv", "parquet", "npy", "npz", "mat", "hdf5", "zarr", "images" or "zip" (of images).
+    rows : numbers (n,) of the rows of X among those of the file, where some have no number; None if all have one.
+    format : the name of the format: "csv", "parquet", "npy", ...
     source : the path that was read.
     member : the array inside it, if it holds several.
 
@@ -99,6 +140,8 @@ class Dataset:
     image_shape: tuple[int, ...] | None = None
     bounds: tuple[float, float] | None = None
     integer: Mask
+    formats: tuple[NumberFormat, ...] | None = field(default=None, repr=False)
+    rows: NDArray[np.intp] | None = field(default=None, repr=False)
     passed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     format: str
@@ -136,7 +179,7 @@ class Dataset:
 
     def _mended(self, A: ArrayLike) -> tuple[Array, Mask]:
         """Return the values to write, and the mask of those that differ from the values in the file."""
-        return to_write(A, self.X, self.integer, self.bounds, self.source)
+        return to_write(A, self.X, self.integer, self.bounds, self.source, self.formats)
 
     def _check_output(self, path: Path, force: bool) -> None:
         """Raise FileError if the output cannot be written at `path`."""
@@ -164,8 +207,52 @@ class Dataset:
             )
 
 
+def without_empty(data: Dataset) -> Dataset:
+    """Return a data set without rows and columns in which nothing is observed: they stay as they are in the file."""
+    empty = np.isnan(data.X)
+    if not empty.any():
+        return data
+    rows = np.flatnonzero(~empty.all(axis=1))
+    lasting: Mask = np.ones(data.X.shape[1], dtype=bool)
+    if data.image_shape is None:
+        lasting = ~np.asarray(empty.all(axis=0))
+    columns, n_empty = np.flatnonzero(lasting), len(data.X) - len(rows)
+    if not len(rows) or (not n_empty and lasting.all()):
+        return data
+
+    def save(temporary: Path, A: Array, changed: Mask) -> None:
+        full, mask = np.full(data.X.shape, np.nan, dtype=A.dtype), np.zeros(data.X.shape, dtype=bool)
+        full[np.ix_(rows, columns)], mask[np.ix_(rows, columns)] = A, changed
+        data.save(temporary, full, mask)
+
+    names = data.columns or tuple(f"column {j}" for j in range(data.X.shape[1]))
+    labels = data.row_labels or tuple(map(str, range(len(data.X))))
+    note = (
+        "1 row has no number and is kept as it is."
+        if n_empty == 1
+        else f"{n_empty} rows have no number and are kept as they are."
+    )
+    return replace(
+        data,
+        X=data.X[np.ix_(rows, columns)],
+        columns=tuple(names[j] for j in columns) if data.columns is not None or not lasting.all() else None,
+        row_labels=tuple(labels[i] for i in rows) if data.row_labels or n_empty else None,
+        integer=data.integer[columns],
+        formats=None if data.formats is None else tuple(data.formats[j] for j in columns),
+        rows=rows if n_empty else None,
+        passed=data.passed + tuple(names[j] for j in np.flatnonzero(~lasting)),
+        notes=data.notes + ((note,) if n_empty else ()),
+        save=save,
+    )
+
+
 def to_write(
-    A: ArrayLike, X: Array, integer: Mask, bounds: tuple[float, float] | None, source: Path
+    A: ArrayLike,
+    X: Array,
+    integer: Mask,
+    bounds: tuple[float, float] | None,
+    source: Path,
+    formats: tuple[NumberFormat, ...] | None = None,
 ) -> tuple[Array, Mask]:
     """Return mended values as they can be written instead of `X`, and the mask of those that differ from it."""
     given: NDArray[Any] = np.asarray(A)
@@ -173,17 +260,21 @@ def to_write(
         raise ValueError(f"{source}: A must have the shape of X, {X.shape}, got {given.shape}")
     values: Array = np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float64)
     # A float32 result of float64 data counts as unchanged where it is X rounded to float32.
-    known = X.astype(values.dtype)
+    known = X.astype(values.dtype, copy=False)
     changed = _differ(values, known)
     if np.isinf(values[changed]).any():
         raise ValueError(f"{source}: A has infinite values where X has others")
     np.rint(values, out=values, where=changed & integer)
+    round_as_written(values, formats, changed)
     if bounds is not None:
         np.copyto(values, np.clip(values, *bounds), where=changed)
     return values, _differ(values, known)
 
 
 def _differ(A: Array, B: Array) -> Mask:
-    """Return which entries differ; two that are NaN do not."""
-    same: Mask = (A == B) | (np.isnan(A) & np.isnan(B))
-    return ~same
+    """Return which entries differ; two that are NaN do not. A few rows at a time: this needs no memory to speak of."""
+    out = np.empty(A.shape, dtype=bool)
+    for start in range(0, len(A), ROWS):
+        rows = slice(start, start + ROWS)
+        out[rows] = ~((A[rows] == B[rows]) | (np.isnan(A[rows]) & np.isnan(B[rows])))
+    return out

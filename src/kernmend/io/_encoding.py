@@ -22,7 +22,7 @@ KIND = "@"
 MODULES = (
     "kernmend.model.kernels",
     "kernmend.repair.mender",
-    "kernmend.detect.around",
+    "kernmend.detect.scores",
     "kernmend.detect.detector",
     "kernmend.detect.entries",
     "kernmend.detect.rows",

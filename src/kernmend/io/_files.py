@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import socket
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp, mkstemp
@@ -16,6 +18,8 @@ MAX_BYTES = 16 * 2**30
 MAX_RATIO = 200
 # Number of bytes that any file may unpack to.
 FREE_BYTES = 256 * 2**20
+# Seconds since 1970 at which this process began to write files: older ones of its number are of an earlier process.
+STARTED = time.time()
 
 
 class FileError(ValueError):
@@ -37,8 +41,8 @@ def missing_package(package: str, what: str) -> FileError:
 
 
 @contextmanager
-def damaged(path: Path | str, what: str) -> Iterator[None]:
-    """Turn whatever a decoder raises on bad bytes into a FileError; its warnings are not for the user."""
+def damaged(path: Path | str, what: str, kind: type[FileError] = FileError) -> Iterator[None]:
+    """Turn whatever a decoder raises on bad bytes into a `kind` of FileError; its warnings are not for the user."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -49,7 +53,7 @@ def damaged(path: Path | str, what: str) -> Iterator[None]:
         raise FileError(f"{path}: too large for the memory of this machine: take fewer rows") from error
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise FileError(f"{path}: not a sound {what} ({reason}): it is cut short or damaged, make it again") from error
+        raise kind(f"{path}: not a sound {what} ({reason}): it is cut short or damaged, make it again") from error
 
 
 @contextmanager
@@ -101,14 +105,20 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
 
     With `folder=True` it is an empty folder, and a folder that stands at `path` is moved away only after the block.
+    What runs that were killed have left beside `path` is removed first. An OSError names `path`.
     """
-    names = {"prefix": f".{path.stem}-", "suffix": path.suffix, "dir": path.parent}
-    if folder:
-        temporary = Path(mkdtemp(**names))  # type: ignore[call-overload]
-    else:
-        handle, name = mkstemp(**names)  # type: ignore[call-overload]
-        os.close(handle)
-        temporary = Path(name)
+    remove_left(path)
+    names = {"prefix": f"{_own_prefix(path)}{os.getpid()}.", "suffix": path.suffix, "dir": path.parent}
+    try:
+        if folder:
+            temporary = Path(mkdtemp(**names))  # type: ignore[call-overload]
+        else:
+            handle, name = mkstemp(**names)  # type: ignore[call-overload]
+            os.close(handle)
+            temporary = Path(name)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     try:
         yield temporary
         temporary.chmod((0o777 if folder else 0o666) & ~_umask())
@@ -116,11 +126,49 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
             place_folder(temporary, path)
         else:
             temporary.replace(path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
     finally:
         if folder:
             shutil.rmtree(temporary, ignore_errors=True)
         else:
             temporary.unlink(missing_ok=True)
+
+
+def _own_prefix(path: Path) -> str:
+    """Return what the names of temporary files for `path` begin with, before the number of their process."""
+    return f".{path.stem}.{socket.gethostname()}."
+
+
+def remove_left(path: Path) -> None:
+    """Remove temporary files and folders for `path` of processes of this machine that are no more."""
+    prefix = _own_prefix(path)
+    for left in path.parent.iterdir() if path.parent.is_dir() else ():
+        if left.name.startswith(prefix) and not _lives(left, left.name[len(prefix) :].partition(".")[0]):
+            with suppress(OSError):
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+
+
+def _lives(left: Path, number: str) -> bool:
+    """Return whether the process of that number may still write to a file; one of our number is older than we are."""
+    if not number.isdecimal():
+        return True
+    with suppress(OSError):
+        if int(number) == os.getpid():
+            return left.stat().st_mtime >= STARTED
+    return runs(int(number))
+
+
+def runs(number: int) -> bool:
+    """Return whether a process of that number exists."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def place_folder(new: Path, old: Path) -> None:

@@ -11,11 +11,14 @@ from kernmend._typing import Array
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged, files_below
 from kernmend.io._numpy import ZIP_MAGIC, no_member
-from kernmend.io._pictures import Kind, Picture, decode, encode
+from kernmend.io._pictures import BrokenImage, Kind, Picture, decode, encode
 from kernmend.io._zips import content, opened, rewrite
 
 # Endings of files that are taken for images, in lower case.
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pbm", ".pnm", ".webp")
+
+# Number of damaged images that are named.
+BROKEN = 5
 
 
 class ImageFolder(Format):
@@ -70,8 +73,6 @@ class ImageZip(Format):
 
         with opened(ask.path) as archive:
             infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-            if "[Content_Types].xml" in infos:
-                raise FileError(f"{ask.path}: is an Office file: save the table as csv")
             names = sorted(infos)
             return _dataset(ask, self.name, names, lambda name: content(archive, infos[name]), save_rows)
 
@@ -92,10 +93,10 @@ def _dataset(
     """Return the data set of the images among `names`; `load` reads a file, `save_rows` writes changed images."""
     no_member(ask)
     ask.no_columns("images")
-    images = [name for name in names if _is_image(name)]
-    if not images:
+    candidates = [name for name in names if _is_image(name)]
+    if not candidates:
         raise FileError(f"{ask.path}: holds no images: png, jpg, bmp, gif, tiff, pgm, ppm and webp are read")
-    first, X, notes = _rows(ask, images, load)
+    images, first, X, notes = _rows(ask, candidates, load)
     if ask.image_shape is not None and ask.image_shape != first.values.shape:
         raise FileError(f"{ask.path}: the images are {first.values.shape}, not {ask.image_shape}: leave out the shape")
 
@@ -119,22 +120,49 @@ def _dataset(
     )
 
 
-def _rows(ask: Request, images: list[str], load: Callable[[str], bytes]) -> tuple[Picture, Array, tuple[str, ...]]:
-    """Return the first picture, all pictures as rows, and notes on how they were read."""
-    first = decode(load(images[0]), f"{ask.path}: {images[0]}", None)
-    needed = len(images) * first.values.size * 8
+def _rows(
+    ask: Request, candidates: list[str], load: Callable[[str], bytes]
+) -> tuple[list[str], Picture, Array, tuple[str, ...]]:
+    """Return the names of the sound images, the first of them, all as rows, and notes: which are broken is said."""
+    sound, broken, first = _first_sound(ask, candidates, load)
+    needed = len(candidates) * first.values.size * 8
     if needed > MAX_BYTES:
         raise FileError(f"{ask.path}: the images need {needed / 2**30:.0f} GB of memory: take fewer or smaller ones")
     with damaged(ask.path, "set of images"):
-        X: Array = np.empty((len(images), first.values.size), dtype=np.float32 if first.kind.floating else np.float64)
+        X: Array = np.empty((len(sound), first.values.size), dtype=np.float32 if first.kind.floating else np.float64)
     notes: dict[str, int] = {}
-    for row, name in enumerate(images):
-        picture = decode(load(name), f"{ask.path}: {name}", first.values.shape)
-        _check_alike(ask, images[0], first.kind, name, picture.kind)
-        X[row] = picture.values.ravel()
+    names: list[str] = []
+    for name in sound:
+        try:
+            picture = decode(load(name), f"{ask.path}: {name}", first.values.shape)
+        except BrokenImage as error:
+            broken.append((name, error))
+            continue
+        _check_alike(ask, sound[0], first.kind, name, picture.kind)
+        X[len(names)] = picture.values.ravel()
+        names.append(name)
         for note in picture.notes:
             notes[note] = notes.get(note, 0) + 1
-    return first, X, tuple(f"{count} of {len(images)} images {note}" for note, count in notes.items())
+    if broken and len(names) < 2:
+        raise broken[0][1]
+    said = [f"{name} is damaged or no image, and kept as it is." for name, _ in broken[:BROKEN]]
+    if len(broken) > BROKEN:
+        said.append(f"So are {len(broken) - BROKEN} more.")
+    said += [f"{count} of {len(names)} images {note}" for note, count in notes.items()]
+    return names, first, X[: len(names)], tuple(said)
+
+
+def _first_sound(
+    ask: Request, candidates: list[str], load: Callable[[str], bytes]
+) -> tuple[list[str], list[tuple[str, FileError]], Picture]:
+    """Return the names from the first sound image on, those before it with what is wrong, and that image."""
+    broken: list[tuple[str, FileError]] = []
+    for k, name in enumerate(candidates):
+        try:
+            return candidates[k:], broken, decode(load(name), f"{ask.path}: {name}", None)
+        except BrokenImage as error:
+            broken.append((name, error))
+    raise broken[0][1]
 
 
 def _check_alike(ask: Request, first: str, expected: Kind, name: str, kind: Kind) -> None:

@@ -1,6 +1,7 @@
 """Parquet: types, index and metadata stay; columns of numbers are mended, all others pass through."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from kernmend._typing import Array
 from kernmend.io._arrays import cast, check_image_shape, choose
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import FileError, check_expansion, damaged, need
+from kernmend.io._identifiers import measured, note
 from kernmend.io._numpy import no_member
 from kernmend.io._text import unique
 
@@ -35,26 +37,43 @@ class Parquet(Format):
             layout = layout_of(facts)
             table = file.read(use_threads=False)
             table.validate(full=True)
-        names, features, kinds = columns_of(table, ask)
-        index = _index(table)
-        if not features or not table.num_rows:
-            raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
-        X = numbers(table, features, kinds, ask)
 
-        def save(temporary: Path, A: Array, changed: Mask) -> None:
+        def save(temporary: Path, features: list[int], kinds: list[np.dtype[Any]], A: Array, changed: Mask) -> None:
             parquet.write_table(put(table, features, kinds, A, changed, ask), temporary, **layout)
 
-        return Dataset(
-            X=X,
-            columns=tuple(names[j] for j in features),
-            row_labels=tuple(map(str, table.column(index[0]).to_pylist())) if index else None,
-            image_shape=check_image_shape(ask, len(features)),
-            integer=np.array([kind.kind != "f" for kind in kinds]),
-            passed=tuple(names[j] for j in np.setdiff1d(np.arange(len(names)), features)),
-            format=self.name,
-            source=ask.path,
-            save=save,
-        )
+        return table_dataset(table, ask, format=self.name, save=save)
+
+
+def table_dataset(table: Any, ask: Request, *, format: str, save: Callable[..., None]) -> Dataset:
+    """Return the data set of a table of pyarrow; `save(temporary, features, kinds, A, changed)` writes it."""
+    names, features, kinds = columns_of(table, ask)
+    index = _index(table)
+    if not features or not table.num_rows:
+        raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
+    X = numbers(table, features, kinds, ask)
+    said: tuple[str, ...] = ()
+    if ask.columns is None:
+        keep, found = measured([names[j] for j in features], X, np.array([kind.kind != "f" for kind in kinds]))
+        said = note([(names[features[k]], reason) for k, reason in found])
+        if not keep.all():
+            features, kinds = [features[k] for k in np.flatnonzero(keep)], [kinds[k] for k in np.flatnonzero(keep)]
+            X = numbers(table, features, kinds, ask)
+
+    def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
+        save(temporary, features, kinds, A, changed)
+
+    return Dataset(
+        X=X,
+        columns=tuple(names[j] for j in features),
+        row_labels=tuple(map(str, table.column(index[0]).to_pylist())) if index else None,
+        image_shape=check_image_shape(ask, len(features)),
+        integer=np.array([kind.kind != "f" for kind in kinds]),
+        passed=tuple(names[j] for j in np.setdiff1d(np.arange(len(names)), features)),
+        notes=said,
+        format=format,
+        source=ask.path,
+        save=save_matrix,
+    )
 
 
 def layout_of(facts: Any) -> dict[str, Any]:
@@ -76,7 +95,8 @@ def columns_of(table: Any, ask: Request) -> tuple[tuple[str, ...], list[int], li
     index = _index(table)
     fits = [_number_type(field.type) for field in table.schema]
     if ask.columns is None:
-        features = [j for j, kind in enumerate(fits) if kind is not None and names[j] not in index]
+        kept = set(ask.kept(names, len(names)))
+        features = [j for j, kind in enumerate(fits) if kind is not None and names[j] not in index and j not in kept]
     else:
         features = choose(ask, names, len(names)).tolist()
     for j in features:

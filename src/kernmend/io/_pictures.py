@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io._arrays import cast
+from kernmend.io._deep_png import is_deep, read_deep, write_deep
 from kernmend.io._files import FileError, damaged, need
+from kernmend.io._tiff import deep_colours, with_pages
 
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # It would print what a FileError tells already.
 # Formats that are read, by their names in pillow.
@@ -42,10 +44,15 @@ class Kind:
         return self.dtype == "f4"
 
 
+class BrokenImage(FileError):
+    """An image file that is damaged, or no image: the others of its set can be mended without it."""
+
+
 BIT = Kind("1-bit pixels", "?", (0.0, 1.0))
 GREY = Kind("grey pixels", "u1", (0.0, 255.0))
 COLOUR = Kind("colour pixels", "u1", (0.0, 255.0))
 GREY16 = Kind("16-bit grey pixels", "u2", (0.0, 65535.0))
+COLOUR16 = Kind("16-bit colour pixels", "u2", (0.0, 65535.0))
 GREY32 = Kind("32-bit grey pixels", "i4", None)
 FLOAT = Kind("floating-point pixels", "f4", None)
 
@@ -61,26 +68,39 @@ class Picture:
 
 def decode(data: bytes, where: str, shape: tuple[int, ...] | None) -> Picture:
     """Return the numbers of an image; with `shape`, the size that it must have is checked before it is unpacked."""
-    with damaged(where, "image"), _opened(data, where) as image:
-        height, width = image.height, image.width
-        if shape is not None and (height, width) != shape[:2]:
-            raise FileError(
-                f"{where} is {width}×{height}, the images before it {shape[1]}×{shape[0]}: all must have one size, "
-                "resize or remove some"
-            )
-        if width * height > MAX_PIXELS:
-            raise FileError(
-                f"{where} has {width}×{height} pixels: more than {MAX_PIXELS:,} are not read, make it smaller"
-            )
-        image.load()
-        kind, colours, _ = _parts(image, where)
-        return Picture(np.asarray(colours), kind, _notes(image))
+    with damaged(where, "image", BrokenImage), opened_image(data, where) as image:
+        return decode_page(image, data, 0, where, shape)
+
+
+def decode_page(image: Any, data: bytes, page: int, where: str, shape: tuple[int, ...] | None) -> Picture:
+    """Return the numbers of one page of an open image whose file is `data`."""
+    if page or image.format == "TIFF":
+        image.seek(page)
+    height, width = image.height, image.width
+    if shape is not None and (height, width) != shape[:2]:
+        raise FileError(
+            f"{where} is {width}×{height}, the images before it {shape[1]}×{shape[0]}: all must have one size, "
+            "resize or remove some"
+        )
+    if width * height > MAX_PIXELS:
+        raise FileError(f"{where} has {width}×{height} pixels: more than {MAX_PIXELS:,} are not read, make it smaller")
+    deep = _deep(image, data, page, where)
+    if deep is not None:
+        return Picture(
+            deep[..., :3] if deep.shape[2] > 2 else deep[..., 0], COLOUR16 if deep.shape[2] > 2 else GREY16, ()
+        )
+    image.load()
+    kind, colours, _ = _parts(image, where)
+    return Picture(np.asarray(colours), kind, _notes(image))
 
 
 def encode(data: bytes, values: Array, where: str) -> bytes:
     """Return the file `data` with other pixels; alpha, resolution, colour profile and camera facts stay."""
     module = need("PIL.Image", "images")
-    with damaged(where, "image"), _opened(data, where) as image:
+    with damaged(where, "image"), opened_image(data, where) as image:
+        deep = _deep(image, data, 0, where)
+        if deep is not None:
+            return _encode_deep(data, deep, values, where)
         image.load()
         kind, _, alpha = _parts(image, where)
         new = module.fromarray(cast(values, np.dtype(kind.dtype), where))
@@ -92,25 +112,40 @@ def encode(data: bytes, values: Array, where: str) -> bytes:
     return out.getvalue()
 
 
-def _opened(data: bytes, where: str) -> Any:
+def opened_image(data: bytes, where: str, *, several: bool = False) -> Any:
     """Return the image, open and not unpacked; FileError if it is of a kind that is not read."""
     pillow = need("PIL", "images")
     try:
         image = need("PIL.Image", "images").open(BytesIO(data), formats=DECODERS)
     except pillow.UnidentifiedImageError as error:
-        raise FileError(
+        raise BrokenImage(
             f"{where}: not an image of a kind that is read: it is damaged, or has the wrong ending"
         ) from error
-    if getattr(image, "n_frames", 1) > 1:
+    if not several and getattr(image, "n_frames", 1) > 1:
         raise FileError(f"{where} holds several pictures: split it into one file each")
-    depth = 8
-    if image.format == "PNG" and image.mode in ("RGB", "RGBA", "LA"):
-        depth = data[24]
-    elif image.format == "TIFF" and image.mode in ("RGB", "RGBA"):
-        depth = max(image.tag_v2.get(258, (8,)))
-    if depth > 8:  # pillow would drop half of each number
-        raise FileError(f"{where} is colour of {depth} bits: convert it to 8 bits, or store the images as an npy array")
     return image
+
+
+def _deep(image: Any, data: bytes, page: int, where: str) -> NDArray[Any] | None:
+    """Return the samples (h, w, channels) of an image whose colours have 16 bits, half of which pillow would drop."""
+    if image.format == "PNG" and is_deep(data):
+        return read_deep(data)
+    if image.format == "TIFF" and image.mode in ("RGB", "RGBA") and max(image.tag_v2.get(258, (8,))) > 8:
+        values = deep_colours(data, page)
+        if values.dtype != np.uint16 or values.ndim != 3 or values.shape[2] != 3:
+            raise FileError(f"{where} has colours of an unusual kind: convert it to 8 or 16 bits, without alpha")
+        return np.asarray(values)
+    return None
+
+
+def _encode_deep(data: bytes, old: NDArray[Any], values: Array, where: str) -> bytes:
+    """Return a file of 16-bit colours with other ones; alpha stays."""
+    new = old.copy()
+    colours = cast(values, np.dtype("u2"), where)
+    new[..., : 3 if old.shape[2] > 2 else 1] = colours.reshape((*old.shape[:2], -1))
+    if is_deep(data):
+        return write_deep(data, new)
+    return with_pages(data, {0: new})
 
 
 def _parts(image: Any, where: str) -> tuple[Kind, Any, Any]:

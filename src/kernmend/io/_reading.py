@@ -3,23 +3,45 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kernmend.io._containers import Hdf5, Matlab73, Zarr
 from kernmend.io._csv import Csv
-from kernmend.io._dataset import Dataset, Format, Request
+from kernmend.io._dataset import Dataset, Format, Layout, Request
+from kernmend.io._feather import Feather
 from kernmend.io._files import FileError, opening
 from kernmend.io._images import ImageFolder, ImageZip
+from kernmend.io._json_lines import JsonLines
 from kernmend.io._matlab import Matlab
+from kernmend.io._netcdf import NetCdf
+from kernmend.io._number_format import GROUPERS
 from kernmend.io._numpy import Npy, Npz
+from kernmend.io._packed import Gzipped, ZippedTable
 from kernmend.io._parquet import Parquet
+from kernmend.io._stack import TiffStack
+from kernmend.io._text import BLANKS
+from kernmend.io._xlsx import Xlsx
 
 FORMATS: tuple[Format, ...] = (
-    *(Npy(), Npz(), ImageZip(), Parquet(), Matlab(), Matlab73(), Hdf5(), Zarr(), ImageFolder()),
+    *(
+        Npy(),
+        Npz(),
+        Xlsx(),
+        ZippedTable(),
+        ImageZip(),
+        Parquet(),
+        Feather(),
+        Matlab(),
+        Matlab73(),
+        Hdf5(),
+        NetCdf(),
+        Zarr(),
+    ),
+    *(TiffStack(), ImageFolder(), Gzipped(), JsonLines()),
     Csv(),  # The last, since it takes every text.
 )
 
 FOREIGN = {
-    b"\x1f\x8b": "compressed with gzip: unpack it first",
     b"\xfd7zXZ": "compressed with xz: unpack it first",
     b"BZh": "compressed with bzip2: unpack it first",
     b"\x28\xb5\x2f\xfd": "compressed with zstd: unpack it first",
@@ -32,7 +54,8 @@ FOREIGN = {
     b"GIF8": "one image: give a folder or zip of equally sized ones",
     b"\x80\x04\x95": "a pickle, which is not read for safety: save it as npy or csv",
     b"\x80\x05\x95": "a pickle, which is not read for safety: save it as npy or csv",
-    b"ARROW1": "an Arrow file: save it as parquet",
+    b"FEA1": "an old Feather file: save it as parquet",
+    b"CDF\x05": "a NetCDF file of 64-bit data: save it as NetCDF 4",
 }
 """Files of other kinds that are often given, by their first bytes, with what to do."""
 
@@ -46,23 +69,30 @@ def read(
     columns: Sequence[str | int] | None = None,
     image_shape: Sequence[int] | None = None,
     missing: Sequence[str | float] = (),
+    keep: Sequence[str | int] = (),
+    **layout: Any,
 ) -> Dataset:
-    """Return the numbers of a file or folder: csv, tsv, parquet, npy, npz, mat, HDF5, zarr, or images.
+    """Return the numbers of a file or folder: a table, an array or images, see `FORMATS`.
 
     Parameters
     ----------
-    path : the file or folder; ``file.npz::name`` names one of several arrays in a file.
+    path : the file or folder; ``file.npz::name`` names one of several arrays in a file, or a sheet of a workbook.
     columns : names of the columns to mend, or their numbers from 0; the others pass through. Default: all with numbers.
     image_shape : (h, w) or (h, w, 3) if every row is a flattened image.
     missing : texts or numbers that mean a missing value, besides empty cells, NA, NaN and null.
+    keep : names or numbers of columns that stay as they are.
+    layout : `header` (bool), `delimiter`, `decimal`, `thousands` and `encoding` of a table of texts; `thousands=""`
+        says that no mark stands between groups of digits. What is not said is found from the content, and the `notes`
+        of the result tell what was assumed.
 
     Raises
     ------
     FileError : the file cannot be read; the message says why and what to do.
     """
-    ask = request(path, columns=columns, image_shape=image_shape, missing=missing)
+    ask = request(path, columns=columns, image_shape=image_shape, missing=missing, keep=keep, **layout)
     with opening(ask.path, "read"):
         format = recognise(ask.path)
+        check_layout(ask, format)
         return replace(format.read(ask), endings=format.endings)
 
 
@@ -72,17 +102,38 @@ def request(
     columns: Sequence[str | int] | None = None,
     image_shape: Sequence[int] | None = None,
     missing: Sequence[str | float] = (),
+    keep: Sequence[str | int] = (),
+    **layout: Any,
 ) -> Request:
     """Return the arguments of `read` as a request, checked."""
     place, member = _split(path)
     shape = None if image_shape is None else _checked_shape(image_shape)
-    return Request(
-        place,
-        member,
-        None if columns is None else tuple(map(str, columns)),
-        shape,
-        tuple(map(str, missing)),
-    )
+    if columns is not None and set(map(str, columns)) & set(map(str, keep)):
+        raise FileError(f"{place}: a column is either to be mended or to be kept: name it once")
+    named = None if columns is None else tuple(map(str, columns))
+    told = _checked_layout(place, Layout(**layout))
+    return Request(place, member, named, shape, tuple(map(str, missing)), tuple(map(str, keep)), told)
+
+
+def _checked_layout(place: Path, layout: Layout) -> Layout:
+    """Return what was said of a table of texts; FileError if it makes no sense."""
+    delimiter = layout.delimiter
+    if delimiter is not None and delimiter != BLANKS and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise FileError(f"{place}: the delimiter must be one character, got {delimiter!r}")
+    if layout.decimal not in (None, ".", ","):
+        raise FileError(f"{place}: the decimal sign must be a point or a comma, got {layout.decimal!r}")
+    if layout.thousands is not None and layout.thousands not in ("", ",", ".", *GROUPERS):
+        raise FileError(f"{place}: {layout.thousands!r} cannot stand between groups of digits")
+    if layout.decimal is not None and layout.decimal in (layout.thousands, layout.delimiter):
+        raise FileError(f"{place}: {layout.decimal!r} cannot be the decimal sign and something else")
+    return layout
+
+
+def check_layout(ask: Request, format: Format) -> None:
+    """Raise FileError if something was said of the layout that a file of this kind does not have."""
+    for name in ask.layout.told:
+        if name not in format.layout:
+            raise FileError(f"{ask.path}: is {format.words}, which has no {name} to choose: leave out --{name}")
 
 
 def _split(path: str | Path) -> tuple[Path, str | None]:

@@ -3,21 +3,27 @@
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kernmend.io._files import FileError
+from kernmend.io._number_format import is_number
 
 # Delimiters that are tried.
-DELIMITERS = (",", ";", "\t", "|", " ")
+DELIMITERS = (",", ";", "\t", "|", " ", "  ")
+# The delimiter of columns that are aligned by any number of blanks; these belong to the cells, so that none is lost.
+BLANKS = "  "
+ALIGNED = re.compile(r"[ \t]*[^ \t]+(?:[ \t]+$)?")
 # Texts that mean a missing value in Excel.
 EXCEL_MISSING = frozenset(["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"])
 MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 """Texts that mean a missing value, as in pandas."""
-# A number with a decimal point or comma, or infinity.
-NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
+# Ends of lines: of Unix, of Windows, of old Macs.
+LINE_END = re.compile(r"\r\n|\n|\r")
 # A quoted cell, and the rest of one that began in an earlier line.
 QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"(?!")')
 QUOTE_END = re.compile(r'[^"]*(?:""[^"]*)*"(?!")')
@@ -25,6 +31,8 @@ QUOTE_END = re.compile(r'[^"]*(?:""[^"]*)*"(?!")')
 SAMPLE = 2**16
 SAMPLE_RECORDS = 50
 SAMPLE_CELLS = 200
+# Number of characters that are encoded at one time.
+PIECE = 2**22
 
 
 @dataclass(frozen=True)
@@ -35,49 +43,79 @@ class Text:
     encoding: str
     mark: bytes
 
-    def encode(self, text: str) -> bytes:
-        """Return the bytes of another text in the same encoding."""
-        return self.mark + text.encode(self.encoding)
+    def pieces(self, start: int, stop: int) -> Iterator[bytes]:
+        """Give a part of the text as bytes, a few at a time."""
+        for at in range(start, stop, PIECE):
+            yield self.text[at : min(at + PIECE, stop)].encode(self.encoding)
 
 
-def decode(raw: bytes, path: Path) -> Text:
-    """Return bytes as text: UTF-8, UTF-16 with a mark, or else Latin-1, in which any bytes are text."""
+def decode(raw: bytes, path: Path, told: str | None = None) -> Text:
+    """Return bytes as text: as told, or UTF-8, UTF-16 with a mark, or else the Windows code page, or Latin-1."""
     marks = {BOM_UTF8: "utf-8", BOM_UTF16_LE: "utf-16-le", BOM_UTF16_BE: "utf-16-be"}
     mark = next((mark for mark in marks if raw.startswith(mark)), b"")
-    body = raw[len(mark) :]
-    encoding = marks.get(mark, "utf-8")
-    try:
-        text = body.decode(encoding)
-    except UnicodeDecodeError as error:
-        if encoding != "utf-8" or mark:
-            raise FileError(f"{path}: not sound {encoding} text: save it as UTF-8") from error
-        encoding = "latin-1"
-        text = body.decode(encoding)
-    if "\0" in text:
+    body = raw[len(mark) :] if mark else raw
+    if told is not None:
+        out = Text(_decoded_as(body, path, told, marks.get(mark)), marks.get(mark, told), mark)
+    else:
+        out = _decoded(body, path, mark, marks.get(mark, "utf-8"))
+    if "\0" in out.text:
         raise FileError(f"{path}: has zero bytes, so it is no text: it is damaged or of another kind")
-    return Text(text, encoding, mark)
+    return out
 
 
-def split_records(text: str, delimiter: str) -> tuple[list[str], int | None]:
-    """Return the records with their line ends, and the number of the line whose quote is never closed, if any.
+def _decoded(body: bytes, path: Path, mark: bytes, encoding: str) -> Text:
+    """Return bytes as text in an encoding, or in those of Windows if nothing says that it must be that one."""
+    for name in (encoding,) if mark else (encoding, "cp1252", "latin-1"):
+        try:
+            return Text(body.decode(name), name, mark)
+        except UnicodeDecodeError:
+            continue
+    raise FileError(f"{path}: not sound {encoding} text: save it as UTF-8")
+
+
+def _decoded_as(body: bytes, path: Path, told: str, marked: str | None) -> str:
+    """Return bytes as text in the encoding that was told; FileError if they are not, or do not come back from it."""
+    try:
+        text = body.decode(marked or told)
+        same = text.encode(marked or told) == body
+    except LookupError:
+        raise FileError(f"{path}: there is no encoding {told!r}: utf-8, cp1252 and utf-16-le are some") from None
+    except UnicodeError as error:
+        raise FileError(f"{path}: is not {told} text: leave out the encoding, or say another") from error
+    if not same:
+        raise FileError(f"{path}: would not be the same when written as {told} again: say another encoding")
+    return text
+
+
+def split_records(text: str, delimiter: str) -> tuple[NDArray[np.int64], int | None]:
+    """Return where the records end, and the number of the line whose quote is never closed, if any.
 
     A record goes over several lines where a quoted cell does.
     """
-    lines = StringIO(text, newline="").readlines()
+    ends = np.fromiter((match.end() for match in LINE_END.finditer(text)), np.int64)
+    if not len(ends) or ends[-1] < len(text):
+        ends = np.append(ends, len(text)) if text else ends
     if '"' not in text:
-        return lines, None
-    records: list[str] = []
-    held: list[str] = []
-    opened = None
-    for number, line in enumerate(lines, start=1):
-        inside = bool(held)
-        held.append(line)
-        if _stays_open(line, delimiter, inside):
-            opened = number if not inside else opened
+        return ends, None
+    closed: list[int] = []
+    start, opened = 0, None
+    for number, end in enumerate(ends.tolist(), start=1):
+        if _stays_open(text[start:end], delimiter, opened is not None):
+            opened = number if opened is None else opened
         else:
-            records.append("".join(held))
-            held, opened = [], None
-    return records, opened
+            closed.append(end)
+            opened = None
+        start = end
+    return np.array(closed, dtype=np.int64), opened
+
+
+def records(text: str, ends: NDArray[np.int64]) -> list[str]:
+    """Return the records of a text with their line ends."""
+    out, start = [], 0
+    for end in ends.tolist():
+        out.append(text[start:end])
+        start = end
+    return out
 
 
 def _stays_open(line: str, delimiter: str, inside: bool) -> bool:
@@ -99,6 +137,8 @@ def _stays_open(line: str, delimiter: str, inside: bool) -> bool:
 def cells(record: str, delimiter: str) -> list[str]:
     """Return the cells of a record as they stand there, quotes and blanks included."""
     body = record.rstrip("\r\n")
+    if delimiter == BLANKS:
+        return ALIGNED.findall(body) or [body]
     if '"' not in body:
         return body.split(delimiter)
     out = []
@@ -113,12 +153,30 @@ def cells(record: str, delimiter: str) -> list[str]:
         at = end + 1
 
 
+def is_empty(record: str, delimiter: str) -> bool:
+    """Return whether nothing but delimiters is in a record: Excel ends tables with such lines."""
+    return not record.strip(f"{delimiter} \t\r\n")
+
+
 def plain(cell: str) -> str:
     """Return what a cell says, without quotes and blanks around it."""
     text = cell.strip()
     if len(text) >= 2 and text[0] == text[-1] == '"':
         return text[1:-1].replace('""', '"').strip()
     return text
+
+
+def joined(parts: Sequence[str], delimiter: str) -> str:
+    """Return a record from its cells."""
+    return ("" if delimiter == BLANKS else delimiter).join(parts)
+
+
+def aligned(cell: str, value: str) -> str:
+    """Return a cell with another value that ends where the old one did, as columns of blanks want it."""
+    text = cell.strip()
+    start = cell.index(text)
+    blanks = max(start + len(text) - len(value), min(start, 1))
+    return " " * blanks + value + cell[start + len(text) :]
 
 
 def replaced(cell: str, value: str) -> str:
@@ -130,11 +188,6 @@ def replaced(cell: str, value: str) -> str:
     return cell.replace(text, f"{quote}{value}{quote}", 1)
 
 
-def is_number(text: str) -> bool:
-    """Return whether a text is a number, with a decimal point or comma."""
-    return NUMBER.fullmatch(text) is not None
-
-
 def guess_delimiter(text: str) -> str:
     """Return the delimiter that cuts the first records into equally many cells, most of them numbers."""
     sample = text[:SAMPLE]
@@ -142,8 +195,8 @@ def guess_delimiter(text: str) -> str:
         sample = sample[: sample.rindex("\n") + 1]
     scores = {}
     for delimiter in DELIMITERS:
-        records = [record for record in split_records(sample, delimiter)[0] if record.strip("\r\n")]
-        rows = [cells(record, delimiter) for record in records[:SAMPLE_RECORDS]]
+        lines = records(sample, split_records(sample, delimiter)[0])
+        rows = [cells(line, delimiter) for line in lines if not is_empty(line, delimiter)][:SAMPLE_RECORDS]
         width, count = Counter(map(len, rows[1:] or rows)).most_common(1)[0] if rows else (1, 0)
         if width > 1:
             scores[delimiter] = (count >= 0.9 * len(rows[1:] or rows), _share_of_numbers(rows), width)
@@ -154,27 +207,6 @@ def _share_of_numbers(rows: list[list[str]]) -> float:
     """Return the share of the cells below the first record that are numbers or missing."""
     texts = [plain(cell) for row in rows[1:] or rows for cell in row[:SAMPLE_CELLS]]
     return sum(text in MISSING or is_number(text) for text in texts) / len(texts)
-
-
-def is_header(first: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:
-    """Return whether the first record names the columns.
-
-    It does if it has no number; if a word stands above numbers; if only its first cell is empty, above an index; or if
-    it counts 0, 1, 2, ...: the names that pandas gives.
-    """
-    if not rows or all(text in missing for text in first):
-        return False
-    if len(first) < len(rows[0]):
-        return True
-    words = [j for j, text in enumerate(first) if not is_number(text) and text not in missing]
-    if len(words) == sum(text not in missing for text in first):
-        return True
-    if any(all(is_number(row[j]) for row in rows) for j in words):
-        return True
-    count = [str(j) for j in range(len(first))]
-    if first[0] == "":
-        return all(row[0] not in missing for row in rows) and len(set(first)) == len(first)
-    return len(first) > 2 and list(first) == count and not all(list(row) == count for row in rows)
 
 
 def unique(names: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from kernmend.io._files import FileError, check_expansion, damaged
 
@@ -41,6 +41,15 @@ def _check_member(path: Path, info: ZipInfo) -> None:
     # The other methods of zipfile unpack a whole block at once, however long it gets.
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise FileError(f"{path}: packed by an unusual method: pack it again with deflate")
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the names of the files in a zip, none if it cannot be opened."""
+    try:
+        with ZipFile(path) as archive:
+            return archive.namelist()
+    except (BadZipFile, OSError, ValueError, NotImplementedError):
+        return []
 
 
 def content(archive: ZipFile, info: ZipInfo) -> bytes:

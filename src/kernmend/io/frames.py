@@ -5,14 +5,18 @@ an integer above 2^53 survives.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals.stable.v2 as narwhals
 import numpy as np
+from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.io._identifiers import measured
+from kernmend.io._number_format import round_as_written
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,17 @@ class Table:
     passed: tuple[str, ...] = ()
 
 
-def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[int, ...] | None = None) -> Table:
-    """Return a pandas or polars DataFrame, or an array, as a table; `columns` names those of a DataFrame to mend."""
-    table = _as_table(X, columns)
+def as_table(
+    X: Any,
+    columns: Sequence[str] | None = None,
+    image_shape: tuple[int, ...] | None = None,
+    keep: Sequence[str] = (),
+) -> Table:
+    """Return a pandas or polars DataFrame, or an array, as a table.
+
+    `columns` names those of a DataFrame to mend, `keep` those to leave as they are.
+    """
+    table = _as_table(X, columns, keep)
     if image_shape is None:
         return table
     if np.shape(table.X)[1:] != (math.prod(image_shape),):
@@ -40,16 +52,47 @@ def as_table(X: Any, columns: Sequence[str] | None = None, image_shape: tuple[in
     return replace(table, image_shape=tuple(image_shape))
 
 
-def _as_table(X: Any, columns: Sequence[str] | None) -> Table:
+def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Table:
     """Return a DataFrame or an array as a table, without the shape of images."""
     module = type(X).__module__.partition(".")[0]
     if module == "pandas" and hasattr(X, "iloc") and X.ndim == 2:
-        return _of_pandas(X, columns)
-    if module == "polars" and hasattr(X, "get_columns"):
-        return _of_polars(X, columns)
-    if columns is not None:
+        return _measured(_of_pandas, X, list(map(str, X.columns)), columns, keep)
+    if module not in ("numpy", "builtins", "pandas") and is_into_dataframe(X):
+        return _measured(_of_frame, X, narwhals.from_native(X, eager_only=True).columns, columns, keep)
+    if columns is not None or keep:
         raise ValueError("columns are chosen by name: X must be a DataFrame or a file")
+    if isinstance(X, (Mapping, set, frozenset, bytes)) or np.ndim(X) == 0:
+        raise ValueError(f"X must be rows of numbers, a DataFrame or the path of a file, got a {type(X).__name__}")
     return _of_array(np.asarray(X) if isinstance(X, (list, tuple)) or hasattr(X, "__array__") else X)
+
+
+def _measured(
+    make: Callable[[Any, Sequence[str] | None], Table],
+    X: Any,
+    known: Sequence[str],
+    columns: Sequence[str] | None,
+    keep: Sequence[str],
+) -> Table:
+    """Return a DataFrame as a table without columns to keep, empty ones and, if none were asked for, identifiers.
+
+    `known` are the names of its columns.
+    """
+    for name in keep:
+        if name not in known:
+            raise ValueError(f"there is no column {name!r} to keep")
+    table = make(X, columns)
+    names = table.columns or ()
+    if columns is not None or table.integer is None or len(set(names)) < len(names):
+        return table
+    present = ~np.isnan(table.X).all(axis=0)
+    stay = present & ~np.isin(np.array(names, dtype=object), list(keep))
+    if stay.any():
+        stay[stay] = measured(
+            [name for name, own in zip(names, stay, strict=True) if own], table.X[:, stay], table.integer[stay]
+        )[0]
+    if stay.all():
+        return table
+    return make(X, [name for name, own in zip(names, stay, strict=True) if own])
 
 
 def settle(A: Array, table: Any) -> Array:
@@ -59,7 +102,9 @@ def settle(A: Array, table: Any) -> Array:
         out = np.where(table.integer, np.round(A), A).astype(A.dtype, copy=False)
     if table.bounds is not None:
         out = np.clip(out, *table.bounds)
-    return np.where(A == table.X, A, out)
+    out = np.where(A == table.X, A, out)
+    round_as_written(out, getattr(table, "formats", None), changed(out, table.X))
+    return out
 
 
 def changed(A: Array, X: Array) -> NDArray[np.bool_]:
@@ -115,23 +160,28 @@ def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
     return Table(values, restore, _names(names, chosen), labels, integer=integer, passed=_others(names, chosen))
 
 
-def _of_polars(X: Any, columns: Sequence[str] | None) -> Table:
-    """Return the columns of numbers of a polars DataFrame as a table."""
-    import polars as pl
+def _of_frame(X: Any, columns: Sequence[str] | None) -> Table:
+    """Return the columns of numbers of a DataFrame that narwhals knows, of polars or pyarrow, as a table.
 
-    names = list(X.columns)
-    chosen = _choose(names, [dtype.is_float() or dtype.is_integer() for dtype in X.dtypes], columns)
-    parts = [X.to_series(j) for j in chosen]
+    Those of pandas go another way: here their nullable types would become others, and names may not be double.
+    """
+    frame = narwhals.from_native(X, eager_only=True)
+    names = list(frame.columns)
+    chosen = _choose(names, [dtype.is_float() or dtype.is_integer() for dtype in frame.schema.values()], columns)
+    parts = [frame[names[j]] for j in chosen]
     values = _matrix(
-        [part.cast(pl.Float64).to_numpy() for part in parts], single=all(part.dtype == pl.Float32 for part in parts)
+        [part.to_numpy().astype(np.float64) for part in parts],  # a cast of Arrow refuses integers above 2^53
+        single=all(part.dtype == narwhals.Float32 for part in parts),
     )
 
     def restore(A: Array) -> Any:
         new = [
-            pl.Series(part.name, _merged(part, column, changed(column, old)), dtype=part.dtype)
+            narwhals.new_series(
+                part.name, _merged(part, column, changed(column, old)), part.dtype, backend=frame.implementation
+            )
             for part, column, old in zip(parts, A.T, values.T, strict=True)
         ]
-        return X.with_columns(new)
+        return frame.with_columns(new).to_native()
 
     integer = np.array([part.dtype.is_integer() for part in parts])
     return Table(values, restore, _names(names, chosen), integer=integer, passed=_others(names, chosen))

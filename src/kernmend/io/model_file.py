@@ -21,8 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend import __version__
 from kernmend.io import FileError, replacing
 from kernmend.io._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
+from kernmend.io._model_shapes import check_arrays
 
-FORMAT = 2  # of the layout: another number where what a file holds of a class changes
+FORMAT = 3  # of the layout: another number where what a file holds of a class changes
 MARK = b"kernmend model, sha256 "
 _DIGITS = 64
 
@@ -196,6 +197,7 @@ def _check_model(model: Any, name: Any) -> None:
     missing = {*model._get_param_names(), "recovered_", "outliers_", "n_features_in_"} - vars(model).keys()
     if missing:
         raise EncodingError(f"it lacks {', '.join(sorted(missing))}")
+    check_arrays(model)
 
 
 def _first_line(error: Exception) -> str:

@@ -4,8 +4,7 @@ Landmarks are drawn at random, so that as few of them are wrong as of all rows; 
 and left out of the reference as always. Memory is that of m landmarks, m×m, and of one block, never n×n.
 """
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.detect import Found
 from kernmend.repair.row_mender import Mask, RowMender
+from kernmend.repair.row_mender import blocks as blocks
 
 AUTO_LANDMARKS = 2000  # Landmarks that "auto" takes, where there are more rows: 5,000 take six times as long.
-BLOCK = 2000  # Rows that are mended at a time.
 
 
 def draw_landmarks(n: int, landmarks: Any, seed: int) -> NDArray[np.intp] | None:
@@ -30,18 +29,6 @@ def draw_landmarks(n: int, landmarks: Any, seed: int) -> NDArray[np.intp] | None
     if count >= n:
         return None
     return np.sort(np.argpartition(np.random.default_rng(seed).random(n), n - count)[n - count :])
-
-
-def blocks(n: int, size: int = BLOCK, *, first: int = 0) -> Iterator[slice]:
-    """Yield slices of n rows, a block at a time.
-
-    If these are not all rows, `first` is the number of the first one: cuts are where those of all rows would be, so
-    that products have the same sizes and round in the same way.
-    """
-    cuts = [0, *range(size - first % size, n, size), n]
-    for start, stop in pairwise(cuts):
-        if stop > start:
-            yield slice(start, stop)
 
 
 def mend_in_blocks(rows: RowMender, X: Array) -> tuple[Array, dict[str, Any]]:

@@ -37,6 +37,13 @@ class Span:
         """Return the coordinates of rows within the span; the last one, that of the part outside, is 0."""
         return np.hstack([L @ self.basis.T, np.zeros((L.shape[0], 1), L.dtype)])
 
+    def enter_within(self, X: Array) -> Array | None:
+        """Return the coordinates of rows that lie within the span, without the last one; None if one does not."""
+        inside: Array = X @ self.basis.T
+        lost = np.abs(inside @ self.basis - X).max(initial=0.0)
+        rounding = max(ROUNDING, 100.0 * float(np.finfo(X.dtype).eps))
+        return inside if lost <= rounding * np.abs(X).max(initial=0.0) else None
+
     def enter(self, X: Array, start: Array) -> "Within | None":
         """Return the rows `X` and their starts in coordinates; None if coordinates cannot express a start."""
         inside, outside = np.zeros((X.shape[0], self.basis.shape[0])), X.copy()

@@ -83,6 +83,8 @@ class RowSum(ABC):
     """mu where all rows move together."""
     forces: ClassVar[tuple[float, ...]] = (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
     """Weights that calibration tries, in units of `unit_of_lam`: no pull of the good rows exceeds 1."""
+    joint_forces: ClassVar[tuple[float, ...]] = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.75, 0.85, 0.92, 0.97, 0.99)
+    """Those that are tried where all rows move together."""
 
     @classmethod
     def of(cls, X: Array, sizes: Sizes, smoothing: float) -> "RowSum":
@@ -185,6 +187,7 @@ class EntryError(RowSum):
     smoothing: ClassVar[float] = 1e-2
     joint_smoothing: ClassVar[float] = 3e-3
     forces: ClassVar[tuple[float, ...]] = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
+    joint_forces: ClassVar[tuple[float, ...]] = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6)
 
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         gradient = self._difference(A)
@@ -213,6 +216,7 @@ class KernelError(RowSum):
 
     name: ClassVar[str] = "kernel"
     measured_in_input: ClassVar[bool] = False
+    joint_smoothing: ClassVar[float] = 3e-4
 
     @classmethod
     def of(cls, X: Array, sizes: Sizes, smoothing: float) -> "KernelError":

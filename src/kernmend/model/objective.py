@@ -15,21 +15,7 @@ from kernmend.linalg.eigen import TopEigenpairs
 from kernmend.model.errors import ErrorModel
 from kernmend.model.kernels import Kernel
 from kernmend.model.penalties import SpectralPenalty
-
-
-@dataclass(frozen=True)
-class Parts:
-    """F(A, B) = low_rank + error + gram, the three terms of eq. (relax), and the rank of B."""
-
-    low_rank: float
-    error: float
-    gram: float
-    rank: int
-
-    @property
-    def total(self) -> float:
-        """The objective itself."""
-        return self.low_rank + self.error + self.gram
+from kernmend.model.terms import Parts
 
 
 @dataclass(frozen=True)

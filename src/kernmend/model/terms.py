@@ -1,4 +1,4 @@
-"""Proximal operators of the convex models, as functions and as the terms that `solvers.admm` puts together.
+"""Proximal operators of the convex models: the terms that `solvers.admm` puts together.
 
     prox of t f at V:  argmin over A of t f(A) + |A - V|_F^2 / 2
 
@@ -14,39 +14,6 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.linalg.singular import TopSingular
 
-# --- pure functions -------------------------------------------------------------------------------------------------
-
-
-def shrink_entries(X: Array, t: float) -> Array:
-    """Return the prox of t |.|_1: every entry nearer to 0 by t.
-
-    >>> import numpy as np
-    >>> shrink_entries(np.array([[3.0, -0.5]]), 1.0)
-    array([[2., 0.]])
-    """
-    out: Array = X - np.clip(X, -t, t)
-    return out
-
-
-def shrink_rows(X: Array, t: float) -> Array:
-    """Return the prox of t times the sum of the rows' lengths: every row shorter by t.
-
-    >>> import numpy as np
-    >>> shrink_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0)
-    array([[2.4, 3.2],
-           [0. , 0. ]])
-    """
-    out: Array = X * (1.0 - t / np.maximum(row_lengths(X), t or 1.0))
-    return out
-
-
-def shrink_singular_values(X: Array, t: float) -> tuple[Array, Array]:
-    """Return the prox of t |.|_*, and its singular values above 0: every singular value nearer to 0 by t."""
-    U, s, Vt = np.linalg.svd(X, full_matrices=False)
-    kept = s > t
-    s = s[kept] - t
-    return (U[:, kept] * s) @ Vt[kept], s
-
 
 def row_lengths(X: Array) -> Array:
     """Return the lengths of the rows, as a column."""
@@ -54,14 +21,26 @@ def row_lengths(X: Array) -> Array:
     return out
 
 
-# --- terms ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Parts:
+    """F(A, B) = low_rank + error + gram, the three terms of eq. (relax), and the rank of B."""
+
+    low_rank: float
+    error: float
+    gram: float
+    rank: int
+
+    @property
+    def total(self) -> float:
+        """The objective itself."""
+        return self.low_rank + self.error + self.gram
 
 
 class Term:
     """A function f of a matrix. A subclass has `value` and `prox`."""
 
     part: ClassVar[Literal["low_rank", "error", "gram"]] = "error"
-    """Which column of the history it counts for."""
+    """Which of the `Parts` of the objective it belongs to."""
     rank: int = 0
     """Rank of the last result of `prox`, if f is what makes it low."""
 

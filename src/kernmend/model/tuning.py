@@ -1,29 +1,22 @@
-"""Parameters that nobody gave: simple rules from the data, without labels."""
+"""What parameters are chosen by: the pulls on rows, the spread of the rows in the kernel space, shares of variance."""
 
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.model.penalties import rho_from_cutoff, shrink_eigenvalues
+from kernmend.model.penalties import shrink_eigenvalues
 
-# Largest rank of B under rho="auto", as a share of the number of rows.
+# Largest number of components under "auto", as a share of the number of variances.
 RANK_SHARE = 0.125
-# Least eigenvalue cut-off under rho="auto", as a share of the trace of the Gram matrix: less is rounding and noise.
-CUT_SHARE = 1e-4
-# Distance of lam="auto" above the median of the pulls, in spreads of the lower half of their logarithms.
-PULL_SPREADS = 1.0
 
 
-def auto_rho(s: Array) -> float:
-    """Return the rho whose eigenvalue cut-off keeps at most an eighth of the eigenvalues `s` of K, one at least.
+def centred_trace(K: Array) -> float:
+    """Return tr K - 1'K1 / n: the sum of the squared distances of the images of the rows from their mean.
 
-    The cut-off is also at least 1e-4 of the trace: what is smaller is rounding and noise on any data.
+    >>> centred_trace(np.ones((3, 3)))
+    0.0
     """
-    descending = np.sort(np.abs(s))[::-1]
-    rank = max(1, int(RANK_SHARE * descending.size))
-    # Between two eigenvalues and on neither, so that rounding does not decide which are kept.
-    between = float(np.sqrt(descending[rank - 1] * descending[min(rank, descending.size - 1)]))
-    cut = max(between, CUT_SHARE * float(descending.sum()))
-    return rho_from_cutoff(cut) if cut > 0 else 1.0
+    total = float(K.sum(dtype=np.float64))
+    return float(np.trace(K, dtype=np.float64)) - total / float(K.shape[0])
 
 
 def auto_components(s: Array, share: float) -> int:
@@ -50,17 +43,3 @@ def pulls(s: Array, U: Array, rho: float) -> Array:
     f2 = (U * U) @ ((rho * (s - g * g)) ** 2 * np.maximum(s, 0.0))
     f: Array = 2.0 * np.sqrt(np.maximum(f2, 0.0))
     return f
-
-
-def auto_lam(f: Array) -> float:
-    """Return the lam that holds all rows but those with unusually strong pulls `f`; 1.0 where no pull is positive.
-
-    In logarithms it is one spread above the median of the pulls. The spread is that of the lower half, which outliers
-    do not change.
-    """
-    positive = f[f > 0]
-    if positive.size == 0:
-        return 1.0
-    log_f = np.log(positive)
-    middle, low = np.percentile(log_f, [50.0, 15.87])
-    return float(np.exp(middle + PULL_SPREADS * max(middle - low, 0.05)))

@@ -33,8 +33,17 @@ def make_matrix(data: Data, corruption: Corruption, seed: int, folder: Path | No
     """Return the data of an experiment, clean and corrupted."""
     truth = load(data, seed, folder)
     if data.unit_length:
-        truth = truth / np.maximum(np.linalg.norm(truth, axis=1, keepdims=True), 1e-300)
-    return Matrix(truth, *_corrupt(truth, data, corruption, CORRUPTION_SEED + seed))
+        truth = to_unit_length(truth)
+    X, rows = _corrupt(truth, data, corruption, CORRUPTION_SEED + seed)
+    if data.unit_after:
+        truth, X = to_unit_length(truth), to_unit_length(X)
+    return Matrix(truth, X, rows)
+
+
+def to_unit_length(X: Array) -> Array:
+    """Return rows divided by their lengths; a row of zeros stays."""
+    scaled: Array = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300)
+    return scaled
 
 
 def load(data: Data, seed: int, folder: Path | None = None) -> Array:

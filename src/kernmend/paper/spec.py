@@ -25,6 +25,14 @@ class Data:
     rotations: int = 5
     views: int = 72
     unit_length: bool = False
+    """Whether images are brought to unit length before the corruption, as the authors' program does."""
+    unit_after: bool = False
+    """Whether all images, clean and corrupted, are brought to unit length after it, as the paper prints."""
+
+    @property
+    def scale(self) -> str:
+        """Name of the scale for tables."""
+        return "unit length" if self.unit_length or self.unit_after else "[0, 1]"
 
     @property
     def side(self) -> int:

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from kernmend.datasets import metrics
 from kernmend.model.graphs import neighbour_graph
 from kernmend.model.kernels import RBF, Kernel, Polynomial
 from kernmend.paper.machine import machine, peak_megabytes, reset_peak, versions
-from kernmend.paper.matrices import Matrix, make_matrix, oracle
+from kernmend.paper.matrices import Matrix, make_matrix, oracle, to_unit_length
 from kernmend.paper.spec import Task
 from kernmend.paper.store import Record
 
@@ -27,7 +28,7 @@ NEIGHBOURS = 5
 # Number of images that are kept for a gallery.
 SHOWN = 8
 # Fitted parameters that go into the record of a result.
-CHOSEN = ("gamma_", "lam_", "rho_", "error_", "rank_", "C_", "sigma_")
+CHOSEN = ("gamma_", "coef0_", "lam_", "rho_", "error_", "reason_", "choice_cost_", "rank_", "C_", "sigma_")
 _cached_matrix = lru_cache(maxsize=1)(make_matrix)  # methods of one case come one after the other
 
 
@@ -72,10 +73,18 @@ def execute(task: Task, folder: Path | None = None) -> tuple[Record, dict[str, A
         "versions": versions(), "machine": machine(), "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
     if task.method.estimator in ("untouched", "oracle"):
-        A = matrix.X if task.method.estimator == "untouched" else oracle(matrix, task.corruption)
+        A = matrix.X if task.method.estimator == "untouched" else _oracle(task, matrix, folder)
         record |= {"metrics": measure(task, matrix, A), "seconds": 0.0, "stop": "", "budget_hit": False}
         return record, _pictures(task, matrix, A)
     return _fit(task, matrix, record)
+
+
+def _oracle(task: Task, matrix: Matrix, folder: Path | None) -> Array:
+    """Return what the oracle makes of the corrupted images, before these are brought to unit length if they are."""
+    if not task.data.unit_after:
+        return oracle(matrix, task.corruption)
+    before = make_matrix(replace(task.data, unit_after=False), task.corruption, task.seed, folder)
+    return to_unit_length(oracle(before, task.corruption))
 
 
 def _fit(task: Task, matrix: Matrix, record: Record) -> tuple[Record, dict[str, Array] | None]:
@@ -112,7 +121,7 @@ def measure(task: Task, matrix: Matrix, A: Array) -> dict[str, float]:
     if task.data.name == "circle":
         off = np.abs(np.linalg.norm(A, axis=1) - 1.0)
         return {"distance": float(off[bad].mean()), "moved": metrics.mean_shift(X[~bad], A[~bad])}
-    return metrics.readings(truth, A, bad, peak=float(truth.max()) if task.data.unit_length else 1.0)
+    return metrics.readings(truth, A, bad, peak=float(truth.max()) if task.data.scale == "unit length" else 1.0)
 
 
 def _given(task: Task, matrix: Matrix) -> dict[str, Any]:
@@ -146,7 +155,7 @@ def _kernel(task: Task) -> Kernel:
     params = dict(task.method.params)
     if params.get("kernel", "rbf") == "rbf":
         return RBF(float(params["gamma"]))
-    return Polynomial(float(params.get("degree", 2)), float(params.get("coef0", 1.0)))
+    return Polynomial(float(params["degree"]), float(params["coef0"]))
 
 
 def _pictures(task: Task, matrix: Matrix, A: Array) -> dict[str, Array] | None:

@@ -1,15 +1,16 @@
 """The joint model, eq. (relax): the data, its sizes, and the problem that a solver gets."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from kernmend._typing import Array
 from kernmend._validation import check_gram
+from kernmend.linalg.coordinates import Span
 from kernmend.linalg.distances import median_observed_squared_distance
 from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
-from kernmend.model import tuning
 from kernmend.model.errors import RowSum, Sizes
 from kernmend.model.kernels import Kernel
 from kernmend.model.objective import Objective
@@ -30,28 +31,33 @@ class Problem:
     model: type[RowSum]
 
     @classmethod
-    def of(cls, X: Array, kernel: Kernel, model: type[RowSum]) -> "Problem":
-        """Measure the data; missing entries start at the mean of their neighbours."""
-        filled = completion.fill_missing(X) if np.isnan(X).any() else X
+    def of(cls, X: Array, kernel: Kernel, model: type[RowSum], filled: Array | None = None) -> "Problem":
+        """Measure the data; missing entries start at the mean of their neighbours, or as in `filled`."""
+        if filled is None:
+            filled = completion.fill_missing(X) if np.isnan(X).any() else X
         scale = float(np.sqrt(median_observed_squared_distance(X.astype(np.float64)))) or 1.0
-        length = float(np.sqrt(np.mean(kernel.diag(filled), dtype=np.float64))) or 1.0
-        return cls(X, filled, Sizes(kernel, scale, length), model)
+        return cls(X, filled, Sizes(kernel, scale, 1.0), model).of_kernel(kernel, model)
+
+    def of_kernel(self, kernel: Kernel, model: type[RowSum]) -> "Problem":
+        """Return the problem of the same data with another kernel and error model."""
+        length = float(np.sqrt(np.mean(kernel.diag(self.filled), dtype=np.float64))) or 1.0
+        return Problem(self.X, self.filled, Sizes(kernel, self.sizes.scale, length), model)
 
     def error(self, model: type[RowSum] | None = None) -> RowSum:
         """Return the error model of the data; another one than the problem's, if asked for."""
         model = model or self.model
         return model.of(self.X, self.sizes, model.joint_smoothing)
 
-    def rho_and_lam(self, rho: float | None, lam: float | None) -> tuple[float, float]:
-        """Return both, by the rules of `tuning` where not given: one eigendecomposition serves both."""
-        if rho is not None and lam is not None:
-            return rho, lam
-        s, U = eigenpairs(self.sizes.kernel.gram(self.filled.astype(np.float64, copy=False)))
-        rho = tuning.auto_rho(s) if rho is None else rho
-        if lam is None:
-            unit = self.model.unit_of_lam(self.sizes.steepness(self.filled), self.X.shape[1])
-            lam = tuning.auto_lam(tuning.pulls(s, U, rho)) * unit
-        return rho, lam
+    @cached_property
+    def unit_of_lam(self) -> float:
+        """The weight of the error model that holds a row as firmly as weight 1 of `KernelError` does."""
+        return self.model.unit_of_lam(self.sizes.steepness(self.filled), self.X.shape[1])
+
+    def span(self) -> Span | None:
+        """Return the span of the rows, where nothing depends on single features and its coordinates are fewer."""
+        if self.model.by_entry or not self.sizes.kernel.turns or np.isnan(self.X).any():
+            return None
+        return Span.of(self.X)
 
     def in_working_dtype(self, rho: float) -> "Problem":
         """Return the problem in float32 where the cut-off stands clear of its rounding, else in float64."""
@@ -66,12 +72,12 @@ def solve_nuclear(
     *,
     rho: float,
     lam: float,
-    solver: str,
-    init: Any,
-    gram: Any,
-    start_gram: Any,
-    bounds: tuple[Array, Array] | None,
-    seed: int,
+    solver: str = "reduced",
+    init: Any = "data",
+    gram: Any = None,
+    start_gram: Any = None,
+    bounds: tuple[Array, Array] | None = None,
+    seed: int = 0,
     **budget: Any,
 ) -> SolverResult:
     """Minimise F of eq. (relax), with B'B held at `gram` where it is given."""
@@ -86,19 +92,32 @@ def solve_nuclear(
         s, U = eigenpairs(problem.sizes.kernel.gram(problem.filled))
         K = (U * np.maximum(s, 0.0)) @ U.T  # a polynomial of fractional degree need not be positive semidefinite
         start = similarity_target("K(X)", K, rho)
+    A = _start(init, problem.filled)
+    span = problem.span() if solver == "reduced" and bounds is None else None
+    within = None if span is None else (span.enter_within(problem.X), span.enter_within(A))
+    if span is not None and within is not None and within[0] is not None and within[1] is not None:
+        problem, A = replace(problem, X=within[0], filled=within[0]), within[1]
+    else:
+        span = None
     objective = Objective(problem.sizes.kernel, penalty, problem.error(), lam, TopEigenpairs(seed=seed))
     options = {} if bounds is None else {"bounds": bounds}
-    return SOLVERS[solver](
-        objective, _start(init, problem.filled), start=start, scale=problem.sizes.scale, **options, **budget
-    )
+    result = SOLVERS[solver](objective, A, start=start, scale=problem.sizes.scale, **options, **budget)
+    return result if span is None else replace(result, A=result.A @ span.basis)
 
 
 def solve_schatten(
-    problem: Problem, *, lam: float, init: Any, bounds: tuple[Array, Array] | None, **budget: Any
+    problem: Problem,
+    *,
+    lam: float,
+    init: Any = "data",
+    bounds: tuple[Array, Array] | None = None,
+    round_iter: int = completion.ROUND_ITER,
+    **budget: Any,
 ) -> SolverResult:
     """Minimise the Schatten penalty plus lam E along a path of falling eps."""
     objective = Objective(problem.sizes.kernel, SchattenPenalty(completion.ENTRIES_P), problem.error(), lam)
-    last, stages = completion.schatten_stages(objective, completion.ENTRIES_EPS, unit=problem.sizes.length**2)
+    unit = problem.sizes.length**2
+    last, stages = completion.schatten_stages(objective, completion.ENTRIES_EPS, unit=unit, round_iter=round_iter)
     return solve_reduced(
         last, _start(init, problem.filled), stages=stages, bounds=bounds, scale=problem.sizes.scale, **budget
     )

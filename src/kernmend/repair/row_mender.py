@@ -1,6 +1,8 @@
 """Rows, seen or new, judged and mended against the good ones."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,20 @@ PER_ROW = ("outlier_scores_", "outliers_", "suspects_", "entry_scores_", "entry_
 """What is found of each row, by the names of the estimator's attributes."""
 
 Mask = NDArray[np.bool_] | None
+
+BLOCK = 2000  # Rows that are mended at a time.
+
+
+def blocks(n: int, size: int = BLOCK, *, first: int = 0) -> Iterator[slice]:
+    """Yield slices of n rows, a block at a time.
+
+    If these are not all rows, `first` is the number of the first one: cuts are where those of all rows would be, so
+    that products have the same sizes and round in the same way.
+    """
+    cuts = [0, *range(size - first % size, n, size), n]
+    for start, stop in pairwise(cuts):
+        if stop > start:
+            yield slice(start, stop)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ APART = 20.0  # times: spreads of columns that do not have the same unit; those 
 MANY_COLUMNS = 16  # from here on columns may be an ordered series: pixels, channels
 ORDERED = 0.5  # difference of neighbouring columns, as a share of that of distant ones: less is a series in one unit
 ALIKE = 0.25  # spread of the columns that is left by rows in units of their own: less is curves of one shape
+LARGEST = 1e100  # spread of columns, and 1 / smallest, whose squares and products are still far from the ends of floats
 SOME_ROWS = 300  # on which that is decided
 CHOICES = ("auto", "columns", "rows")
 
@@ -30,6 +31,11 @@ class Units:
         `bounded` says that mended values have bounds, which rows in units of their own do not know.
         """
         if scale is None:
+            largest = float(np.max(spreads(X.astype(np.float64, copy=False))))
+            if largest > LARGEST:
+                raise ValueError(
+                    f"scale=None compares values of about {largest:.0e}, whose squares are too large: say 'auto'"
+                )
             return cls()
         if isinstance(scale, str):
             check_choice("scale", scale, CHOICES)
@@ -112,7 +118,8 @@ def _suited(X: Array, bounded: bool) -> str | None:
         if np.unique(lowest, return_counts=True)[1].max() > some.shape[1] / 2:
             return None
     sizes = spreads(X.astype(np.float64, copy=False))
-    return "columns" if sizes.max() > APART * sizes.min() else None
+    far = sizes.max() > LARGEST or sizes.min() < 1 / LARGEST
+    return "columns" if far or sizes.max() > APART * sizes.min() else None
 
 
 def _ordered(X: Array) -> bool:
@@ -151,7 +158,8 @@ def spreads(X: Array) -> Array:
     array([10.239,  1.   ,  0.524])
     """
     low, high = np.nanpercentile(X, [15.87, 84.13], axis=0)
-    half = (high - low) / 2.0
-    deviation = np.nanstd(X.astype(np.float64, copy=False), axis=0)
+    half = high / 2.0 - low / 2.0
+    with np.errstate(over="ignore", invalid="ignore"):  # of values whose squares no float holds
+        deviation = np.nanstd(X.astype(np.float64, copy=False), axis=0)
     out: Array = np.where(half > 0, half, np.where(deviation > 0, deviation, 1.0))
     return out

@@ -13,6 +13,7 @@ WIDE_TABLE = 40  # columns that a table shows
 CURVE_POINTS = 400
 PICTURE_SIDE = 96  # pixels; larger pictures are made smaller
 MAX_VALUES = 350_000  # of all rows shown, before and after: about 3 MB as text
+DRAWN_DIGITS, READ_DIGITS = 6, 12  # significant ones, of values that are drawn, and of those in a table
 MARKED = 0.01  # of a column's spread: a cell that changed by more is marked
 
 
@@ -56,9 +57,9 @@ def row_facts(given: Given, rows: Rows, max_rows: int, view: str, image_shape: A
         before, after, marked = before[:, columns], after[:, columns], marked[:, columns]
         marked_rows = [np.flatnonzero(cells).tolist() for cells in marked]
     changes = (np.isnan(given.before(shown)) | (given.before(shown) != given.after(shown))).sum(axis=1).tolist()
-    parts = zip(
-        shown.tolist(), changes, marked_rows, rounded(before), rounded(after), rounded(after - before), strict=True
-    )
+    digits = DRAWN_DIGITS if view in (PICTURES, CURVES) else READ_DIGITS
+    values = (rounded(some, digits) for some in (before, after, after - before))
+    parts = zip(shown.tolist(), changes, marked_rows, *values, strict=True)
     names = ("row", "changed", "marked", "before", "after", "difference")
     return facts | {"shown": [dict(zip(names, part, strict=True)) for part in parts], "n_columns": given.shape[1]}
 

@@ -20,11 +20,6 @@ UNUSED = "nothing was flagged, so nothing was calibrated: the start value"
 SEARCHED = "searched: the best of the settings tried on good rows with injected errors"
 MEDIAN = "1 / (median squared distance of two rows)"
 RULES: dict[str, dict[str, str]] = {
-    "KernelLowRank": {
-        "gamma": MEDIAN,
-        "rho": "from the eigenvalues of the Gram matrix: the cut-off between surface and noise",
-        "lam": "from how strongly the rows pull on each other: typical rows stay",
-    },
     "OutlierPursuit": {"lam": "the largest value that keeps 15 % random rows from being taken for signal"},
     "RobustPCA": {"lam": "1 / sqrt(max(rows, columns)), the choice of Candès, Li, Ma and Wright"},
     "LowRankRepresentation": {"lam": "half the rule of OutlierPursuit, divided by the median length of the rows"},
@@ -41,7 +36,8 @@ RULES: dict[str, dict[str, str]] = {
         "sigma": "a share of the typical difference of two rows",
     },
 }
-CHANCES = ("KernelRecovery", "RecoverySearch", "KernelPCADenoiser", "RobustKernelPCA")
+CALIBRATING = ("KernelRecovery", "RecoverySearch")
+CHANCES = (*CALIBRATING, "KernelPCADenoiser", "RobustKernelPCA")
 MOVED_SHARE = "the length of the row's error, as a share of a typical row's length"
 CHANCE = "-log10 of the chance of a good row being as far out: 6 is one in a million"
 MEANINGS = {
@@ -66,7 +62,7 @@ def parameter_facts(est: Any) -> list[dict[str, str]]:
     given = inner.get_params(deep=False)
     facts = [
         _fact(name, given[name], getattr(est, f"{name}_"), _reason(est, name, given[name]))
-        for name in ("kernel", "gamma", "lam", "rho", "error", "C", "sigma", "feature_gamma")
+        for name in ("kernel", "gamma", "coef0", "lam", "rho", "error", "C", "sigma", "feature_gamma")
         if hasattr(est, f"{name}_") and name in given
     ]
     facts.append(_fact("rank", None, est.rank_, "dimensions that the mended data has, above the cut-off"))
@@ -82,7 +78,7 @@ def parameter_facts(est: Any) -> list[dict[str, str]]:
 
 def _kind(est: Any) -> str:
     """Return the name of the estimator, of ours where it is a subclass of one."""
-    names = {*RULES, *CHANCES}
+    names = {*RULES, *CHANCES, *MEANINGS}
     return next((base.__name__ for base in type(est).__mro__ if base.__name__ in names), type(est).__name__)
 
 
@@ -97,6 +93,8 @@ def _fact(name: str, given: Any, used: Any, why: str) -> dict[str, str]:
 def _reason(est: Any, name: str, given: Any) -> str:
     if not isinstance(given, str) or given != "auto":
         return "given, or the default" if isinstance(given, str) else "given"
+    if _kind(est) == "KernelLowRank":
+        return _joint_reason(est)
     if not (_is_search(est) or _kind(est) == "KernelRecovery"):
         return RULES.get(_kind(est), {}).get(name, "by rule")
     if name == "error" and est.n_features_in_ < LEAST_FEATURES:
@@ -106,12 +104,22 @@ def _reason(est: Any, name: str, given: Any) -> str:
     return SEARCHED if _is_search(est) else CALIBRATED
 
 
+def _joint_reason(est: Any) -> str:
+    """Return why the paper's model has its parameters."""
+    if est.lam_ is None:
+        return f"nothing was mended: {est.reason_}"
+    if np.isnan(est.choice_cost_):
+        return "by rule"
+    return f"{est.reason_}: it leaves {100 * est.choice_cost_:.0f} % of what doing nothing leaves"
+
+
 def _threshold_reason(est: Any, given: dict[str, Any]) -> str:
     share = given.get("contamination", "auto")
     if not isinstance(share, str):
         return f"the share that was given: {100 * float(share):g} % of the rows"
     if _kind(est) in CHANCES:
-        return "from alpha, lower where the scores show a group of wrong rows: good rows are seldom as far out"
+        chance = "from alpha" if _kind(est) in CALIBRATING else "one good row in 20 clean data sets is as far out"
+        return f"{chance}; lower where the scores show a group of wrong rows"
     if _kind(est) == "KernelLowRank":
         return "a row that moved by more than 1 % of a row's length counts as corrupted"
     return "far above the scores of the better half of the rows, and at least 1 % of a typical row"

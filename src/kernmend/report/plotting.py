@@ -4,8 +4,7 @@
 the facts that its `report_data` gave: `facts = est.report_data()` once, then as many pictures as you like.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,68 +51,16 @@ def figure_toydata(X: Array, panels: Mapping[str, Array], corrupted: NDArray[np.
     return figure
 
 
-@dataclass(frozen=True)
-class MethodRow:
-    """What one method made of two sets of data: points in the plane, and images.
+def mosaic(images: Array, white: float, gap: int = 2) -> Array:
+    """Return a grid of images, grey (rows, columns, height, width) or in colour, as one, with white between them.
 
-    `note` goes below the name. `images` is a grid of them, (rows, columns, height, width), with values from 0 to 1.
-    `before` is where the points were: the corrupted ones are drawn in grey, with a line to where they are now.
-    """
-
-    name: str
-    note: str
-    points: Array
-    images: Array
-    before: Array | None = None
-
-
-def figure_methods(
-    rows: Sequence[MethodRow], corrupted: NDArray[np.bool_], surface: Array, headings: tuple[str, str]
-) -> "Figure":
-    """Return one line per method: its name and note, its points over the true `surface`, its images as a mosaic.
-
-    `corrupted` says which points are; `headings` are those of the two columns of pictures.
-    """
-    from matplotlib.figure import Figure
-
-    tall, wide = _mosaic(rows[0].images).shape
-    line, top, gap = 1.2, 0.3, 0.08  # inches
-    widths = [2.3, line, line * wide / tall]
-    size = (sum(widths) + 4 * gap, top + len(rows) * (line + gap))
-    figure = Figure(figsize=size)
-    grid = figure.add_gridspec(
-        len(rows), 3, width_ratios=widths, wspace=6 * gap / sum(widths), hspace=gap / line,
-        left=gap / size[0], right=1 - gap / size[0], bottom=gap / size[1], top=1 - top / size[1],
-    )  # fmt: skip
-    axes: Any = grid.subplots(squeeze=False)
-    limit = 1.1 * max(float(np.abs(points).max()) for points in (surface, *(row.points for row in rows)))
-    for (text, plane, mosaic), row in zip(axes, rows, strict=True):
-        text.axis("off")
-        text.text(0, 0.98, row.name, fontsize=11, fontweight="bold", va="top", color=INK)
-        text.text(0, 0.74, row.note, fontsize=10, va="top", color=INK, linespacing=1.5)
-        plane.plot(*surface.T, color=TRACE, linewidth=0.7, zorder=0)
-        wrong = corrupted if row.before is not None else np.zeros_like(corrupted)
-        before = row.points if row.before is None else row.before
-        plane.scatter(*before[wrong].T, s=8, color=TRACE, linewidths=0, zorder=1)
-        plot_recovery(plane, "", before, row.points, wrong, size=0.65)
-        plane.set_xlim(-limit, limit)
-        plane.set_ylim(-limit, limit)
-        mosaic.imshow(_mosaic(row.images), cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
-        mosaic.axis("off")
-    for ax, heading in zip(axes[0, 1:], headings, strict=True):
-        ax.set_title(heading, fontsize=10, color=INK, pad=4)
-    return figure
-
-
-def _mosaic(images: Array, gap: int = 2) -> Array:
-    """Return a grid of images as one, with white between them.
-
-    >>> _mosaic(np.ones((1, 2, 1, 1)), gap=1)
+    >>> mosaic(np.ones((1, 2, 1, 1)), white=0.0, gap=1)
     array([[1., 0., 1.]])
     """
-    padded = np.pad(np.clip(images, 0.0, 1.0), ((0, 0), (0, 0), (0, gap), (0, gap)))
-    down, across, height, width = padded.shape
-    out: Array = padded.transpose(0, 2, 1, 3).reshape(down * height, across * width)[:-gap, :-gap]
+    depth = images.shape[4:]
+    padded = np.pad(images, ((0, 0), (0, 0), (0, gap), (0, gap), *[(0, 0)] * len(depth)), constant_values=white)
+    down, across, height, width = padded.shape[:4]
+    out: Array = padded.swapaxes(1, 2).reshape(down * height, across * width, *depth)[:-gap, :-gap]
     return out
 
 
@@ -190,7 +137,7 @@ def plot_gallery(found: Any, image_shape: Any = None, ax: "Axes | None" = None, 
         grey = [np.repeat(_unit(image, low, high), 3 // image.shape[2], axis=2) for image in (then, now)]
         pictures.append([*grey, 1.0 - np.abs(change) * (1.0 - color)])
     height, width = shape[0] + 2, shape[1] + 2
-    ax.imshow(_colour_mosaic(np.array(pictures)), interpolation="nearest")
+    ax.imshow(mosaic(np.array(pictures), white=1.0), interpolation="nearest")
     ax.set_xticks([width * (k + 0.5) - 1.5 for k in range(3)], ["before", "after", "difference"])
     names = dict(zip(facts["scores"]["rows"], facts["scores"]["labels"] or [], strict=False))
     labels = [names.get(row["row"], f"row {row['row']}") for row in shown]
@@ -231,12 +178,4 @@ def _rgb(name: str) -> tuple[float, float, float]:
 
 def _unit(image: Array, low: float, high: float) -> Array:
     out: Array = np.nan_to_num((image - low) / (high - low)).clip(0.0, 1.0)
-    return out
-
-
-def _colour_mosaic(images: Array, gap: int = 2) -> Array:
-    """Return a grid of images (rows, columns, height, width, 3) as one, with white between them."""
-    padded = np.pad(images, ((0, 0), (0, 0), (0, gap), (0, gap), (0, 0)), constant_values=1.0)
-    down, across, height, width, depth = padded.shape
-    out: Array = padded.transpose(0, 2, 1, 3, 4).reshape(down * height, across * width, depth)[:-gap, :-gap]
     return out

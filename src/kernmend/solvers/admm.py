@@ -16,8 +16,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.linalg.threads import few_threads
-from kernmend.model.objective import Parts
-from kernmend.model.terms import ErrorTerm, Term, row_lengths
+from kernmend.model.terms import ErrorTerm, Parts, Term, row_lengths
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 # Factor by which the penalty changes where one residual is more than `_RATIO` times the other.

@@ -15,8 +15,9 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.linalg.eigen import TopEigenpairs
-from kernmend.model.objective import Objective, Parts
+from kernmend.model.objective import Objective
 from kernmend.model.penalties import GramTarget
+from kernmend.model.terms import Parts
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 Sweep: TypeAlias = Callable[[Objective, Array, GramTarget], Array]

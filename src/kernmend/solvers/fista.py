@@ -11,8 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.model.objective import Parts
-from kernmend.model.terms import Term
+from kernmend.model.terms import Parts, Term
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 Smooth: TypeAlias = Callable[[Array], tuple[float, Array]]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.model.kernels import RBF
-from kernmend.model.objective import Parts
+from kernmend.model.terms import Parts
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 # Value of g at a start, as a share of the largest g at a row of L, below which the start is replaced by that row.

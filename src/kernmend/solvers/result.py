@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.model.objective import Parts
+from kernmend.model.terms import Parts
 
 logger = logging.getLogger("kernmend")
 

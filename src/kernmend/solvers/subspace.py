@@ -17,7 +17,7 @@ from kernmend._typing import Array
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import ErrorModel
 from kernmend.model.kernels import Kernel
-from kernmend.model.objective import Parts
+from kernmend.model.terms import Parts
 from kernmend.solvers.reference import Reference
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 from kernmend.solvers.rows import Some, minimise_rows

@@ -1,0 +1,263 @@
+"""Scores of rows: how far each is from the span of the others in a kernel space, or from what they predict of it.
+
+With K the Gram matrix of the rows L and P = (K + eps I)^-1, there are three kinds of score. All are logarithms, all are
+leave-one-out (the row itself has no part in what it is compared with), and all come from one eigendecomposition of K,
+class `KernelSpan`:
+
+- "span": log(-log(1 - r)), where r = 1 / P_ii - eps is the squared distance of phi(x_i) from the span of the others.
+  For small r this is log r, and it has no upper limit at r = 1.
+- "all": the logarithm of the mean square of the error e_i = (P X)_i / P_ii, that of predicting the row from the others,
+  with each column in units of its own errors.
+- "worst": the same error, but the mean square of its largest twentieth of the entries only.
+
+Nobody knows which rows are wrong, so rows with known errors are injected: copies of rows with some entries taken from
+other rows. `choose_score` keeps the kind, kernel width and ridge eps under which these rank highest.
+
+The docstring of the package says what the constants were chosen on.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.linalg.distances import median_squared_distance, squared_distances
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.kernels import RBF
+
+Kind = Literal["span", "all", "worst"]
+
+KINDS: tuple[Kind, ...] = ("span", "all", "worst")
+# Kernel widths to choose from: gamma times the median squared distance of two rows.
+WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+# Ridges eps to choose from, in units of k(x, x) = 1.
+RIDGES = (1e-6, 1e-4, 1e-2)
+# Share of the entries of a row that the score "worst" is the mean of.
+WORST = 0.05
+# Least number of columns for the scores "all" and "worst". With fewer, errors cannot be larger than the range of the
+# data ("new rows", swiss roll: none was found).
+MANY_COLUMNS = 16
+# Median r above which a kernel is too narrow: most rows are then far from the span of all others.
+TOO_NARROW = 0.5
+# Number of injected rows. The standard error of their mean rank is 0.01.
+INJECTED = 300
+# Largest rank of an injected row that counts, as a share of the rows: the rows above may be wrong themselves.
+RANK_CAP = 0.8
+# Difference of the mean ranks of injected rows up to which two scores rank them equally well: a fifth of the standard
+# error.
+TIE = 0.002
+# Least effect of a wrong row, in distances between nearest rows: others cannot tell smaller errors from their own
+# spacing ("flat": up to a quarter of the rows of clean data of exact rank are flagged without this limit).
+EFFECT = 0.15
+# Standard errors by which another score must rank injected rows higher than "span", which sees every kind of error.
+STANDARD_ERRORS = 2.0
+# Distance of r from 0 and 1 that rounding does not reach.
+ROUNDING = 1e-14
+
+
+@dataclass(frozen=True)
+class KernelSpan:
+    """The span of the rows L in the kernel space, from one eigendecomposition of their Gram matrix.
+
+    `s` and `U` are its eigenvalues and eigenvectors, `centre` is the mean of the rows, and `UL` is U' (L - centre).
+    """
+
+    L: Array
+    kernel: RBF
+    s: Array
+    U: Array
+    centre: Array
+    UL: Array
+
+    @classmethod
+    def of(cls, L: Array, kernel: RBF) -> "KernelSpan":
+        """Return the span of the rows `L`."""
+        s, U = eigenpairs(kernel.gram(L))
+        centre = L.mean(axis=0)
+        return cls(L, kernel, np.maximum(s, 0.0), U, centre, U.T @ (L - centre))
+
+    def against(self, L: Array) -> "KernelSpan":
+        """Return the span of other rows under the same kernel."""
+        return KernelSpan.of(L, self.kernel)
+
+    def leave_one_out(self, eps: float) -> tuple[Array, Array]:
+        """Return r of each row of L and its errors of prediction, one row each, against the other rows of L."""
+        weight = 1.0 / (self.s + eps)
+        inside = np.square(self.U) @ weight
+        return 1.0 / inside - eps, (self.U * weight) @ self.UL / inside[:, np.newaxis]
+
+    def project(self, Y: Array) -> Array:
+        """Return k(Y, L) U, which `new_rows` needs for every eps."""
+        out: Array = self.kernel.gram(Y, self.L) @ self.U
+        return out
+
+    def new_rows(
+        self, Y: Array, projected: Array, eps: float, left_out: NDArray[np.intp] | None = None
+    ) -> tuple[Array, Array]:
+        """Return r of each row of Y and its errors of prediction, against the rows of L.
+
+        `projected` is `project(Y)`. `left_out` has for each row of Y the number of a row of L that is left out.
+        """
+        weight = 1.0 / (self.s + eps)
+        r = 1.0 - np.einsum("ij,ij,j->i", projected, projected, weight)
+        errors = Y - self.centre - projected @ (weight[:, np.newaxis] * self.UL)
+        if left_out is not None:
+            U = self.U[left_out]
+            both = (projected * U) @ weight
+            share = both / (np.square(U) @ weight)
+            r += share * both
+            errors += share[:, np.newaxis] * ((U * weight) @ self.UL)
+        return r, errors
+
+
+def error_units(errors: Array) -> Array:
+    """Return the unit of the errors of each column: the robust size of its own, and that of all columns, combined."""
+    own = 1.4826 * np.median(np.abs(errors), axis=0)
+    together = float(np.mean(np.median(np.square(errors), axis=0)))
+    out: Array = np.sqrt(np.square(own) + together + np.finfo(np.float64).tiny)
+    return out
+
+
+def log_score(kind: Kind, r: Array, errors: Array, units: Array) -> Array:
+    """Return the score of each row, of the given kind, from its r or from its errors in `units`."""
+    if kind == "span":
+        span: Array = np.log(-np.log1p(-np.clip(r, ROUNDING, 1.0 - ROUNDING)))
+        return span
+    squares = np.square(errors / units)
+    if kind == "worst":
+        count = max(1, round(WORST * errors.shape[1]))
+        squares = np.partition(squares, -count, axis=1)[:, -count:]
+    out: Array = np.log(np.maximum(squares.mean(axis=1), 1e-30))
+    return out
+
+
+def effects(r: Array, errors: Array, gamma: float) -> Array:
+    """Return how far each row is from what the others know of it, in units of the data.
+
+    It is the root of |e|^2 + r / gamma: the error of prediction, and the distance from the span, since
+    k(x, y) = 1 - gamma |x - y|^2 under a wide kernel. Errors alone would not do: a row at the centre has none, being
+    predicted by rows that know nothing of it.
+    """
+    out: Array = np.sqrt(np.square(errors).sum(axis=1) + np.maximum(r, 0.0) / gamma)
+    return out
+
+
+def nearest_distance(L: Array) -> float:
+    """Return the median distance of a row from the nearest other one; 0 for a single row."""
+    distances = squared_distances(L, L)
+    np.fill_diagonal(distances, np.inf)
+    return float(np.sqrt(np.median(distances.min(axis=1)))) if len(L) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The score and the effect of rows against the rows of a span.
+
+    `kind`, `eps` and `units` make the score. A wrong row has an effect (`effects`) of at least `least_effect`.
+    """
+
+    kind: Kind
+    eps: float
+    span: KernelSpan
+    units: Array
+    least_effect: float
+
+    @classmethod
+    def of(cls, kind: Kind, eps: float, span: KernelSpan) -> "Measure":
+        """Return the measure with the units of the rows of `span`."""
+        return cls(kind, eps, span, error_units(span.leave_one_out(eps)[1]), EFFECT * nearest_distance(span.L))
+
+    def scores_of_span(self) -> Array:
+        """Return the score of each row of the span, leave-one-out."""
+        return log_score(self.kind, *self.span.leave_one_out(self.eps), self.units)
+
+    def scores(self, Y: Array, projected: Array, left_out: NDArray[np.intp] | None = None) -> Array:
+        """Return the score of each row of Y; `projected` and `left_out` are those of `KernelSpan.new_rows`."""
+        return log_score(self.kind, *self.span.new_rows(Y, projected, self.eps, left_out), self.units)
+
+    def visible_in_span(self) -> NDArray[np.bool_]:
+        """Return which rows of the span, each without itself, have the effect of a wrong row.
+
+        Effects are those under the least ridge, since r is never far below eps.
+        """
+        return self._visible(*self.span.leave_one_out(RIDGES[0]))
+
+    def visible(self, Y: Array, projected: Array) -> NDArray[np.bool_]:
+        """Return which rows of Y have the effect of a wrong row."""
+        return self._visible(*self.span.new_rows(Y, projected, RIDGES[0]))
+
+    def _visible(self, r: Array, errors: Array) -> NDArray[np.bool_]:
+        """Return whether effects reach the least one."""
+        out: NDArray[np.bool_] = effects(r, errors, self.span.kernel.gamma) >= self.least_effect
+        return out
+
+
+class Choice(NamedTuple):
+    """A kind of score with its span and ridge, and how it did on injected rows.
+
+    `ranks` are the capped ranks of the injected rows, `power` is their mean, and `separation` the median score of the
+    injected rows above that of the rows, in spreads of the lower half of these (which wrong rows do not reach).
+    """
+
+    kind: Kind
+    span: KernelSpan
+    eps: float
+    ranks: Array
+    power: float
+    separation: float
+
+
+def inject(L: Array, count: int = INJECTED) -> tuple[Array, NDArray[np.intp]]:
+    """Return injected rows, and the number of the row of L that each was made from.
+
+    Some entries of each, a random share of them, are taken from other rows. The random numbers are always the same.
+    """
+    rng, (n, d) = np.random.default_rng(0), L.shape
+    source = rng.integers(0, n, count)
+    mixed = L[rng.integers(0, n, (count, d)), np.arange(d)]
+    out = np.where(rng.uniform(size=(count, d)) < rng.uniform(size=(count, 1)), mixed, L[source])
+    return np.where((out == L[source]).all(axis=1, keepdims=True), mixed, out), source
+
+
+def choose_score(L: Array) -> Choice:
+    """Return the score that ranks injected rows highest; "span" unless another kind is clearly better.
+
+    Of the widths and ridges that do as well as the best one of its kind, the one with the largest separation is chosen:
+    where all injected rows rank above all others, ranks say nothing more.
+    """
+    median = median_squared_distance(L) or 1.0
+    injected, source = inject(L)
+    tried: dict[Kind, list[Choice]] = {kind: [] for kind in (KINDS if L.shape[1] >= MANY_COLUMNS else KINDS[:1])}
+    for width in WIDTHS:
+        span = KernelSpan.of(L, RBF(width / median))
+        projected = span.project(injected)
+        for eps in RIDGES:
+            r, errors = span.leave_one_out(eps)
+            units = error_units(errors)
+            new_r, new_errors = span.new_rows(injected, projected, eps, source)
+            for kind, choices in tried.items():
+                if kind == "span" and choices and float(np.median(r)) > TOO_NARROW:
+                    continue
+                scores, of_injected = log_score(kind, r, errors, units), log_score(kind, new_r, new_errors, units)
+                rank = np.minimum(ranks(scores, of_injected), RANK_CAP)
+                low, middle = np.percentile(scores, [15.87, 50.0])
+                separation = float(np.median(of_injected) - middle) / max(float(middle - low), ROUNDING)
+                choices.append(Choice(kind, span, eps, rank, float(rank.mean()), separation))
+    highest = {kind: max(choices, key=lambda choice: choice.power) for kind, choices in tried.items()}
+    best = max(highest.values(), key=lambda choice: choice.power)
+    best = best if clearly_positive(best.ranks - highest["span"].ranks) else highest["span"]
+    equal = [choice for choice in tried[best.kind] if choice.power >= best.power - TIE]
+    return max(equal, key=lambda choice: choice.separation)
+
+
+def clearly_positive(differences: Array) -> bool:
+    """Return whether the mean of paired differences is above 0 by more than `STANDARD_ERRORS`."""
+    return float(differences.mean()) > STANDARD_ERRORS * float(differences.std() / np.sqrt(differences.size))
+
+
+def ranks(scores: Array, injected: Array) -> Array:
+    """Return for each score of an injected row the share of the other scores that it exceeds."""
+    out: Array = np.searchsorted(np.sort(scores), injected) / scores.size
+    return out

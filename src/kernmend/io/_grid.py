@@ -1,0 +1,238 @@
+"""A table of texts as numbers: what each column is made of, which columns are measured, and what was assumed.
+
+Csv, Excel and JSON lines are read this way. Each is a `Grid`, which gives its cells as texts and writes others.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.io._arrays import check_image_shape, choose
+from kernmend.io._dataset import Dataset, Mask, Request
+from kernmend.io._files import FileError
+from kernmend.io._identifiers import measured, note
+from kernmend.io._number_format import NumberFormat, Reading, Shapes, add_cells, best_readings
+from kernmend.io._text import MISSING, plain, unique
+
+# Names of a first column, in lower case, that is taken for the names of the rows.
+INDEX_NAMES = frozenset(["", "index", "id", "row", "unnamed: 0"])
+# Number of rows that are taken apart at one time: cells take far more memory than numbers.
+BLOCK = 2000
+
+
+class Grid(Protocol):
+    """The data rows of a table: `header` are the names of its columns, None if it has none."""
+
+    @property
+    def header(self) -> list[str] | None:
+        """The names of the columns."""
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+
+    def cells(self, start: int, stop: int) -> Sequence[Sequence[str]]:
+        """Return the cells of some rows as they stand in the file; FileError where a row has another width."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What was found of the columns of a grid."""
+
+    decimal: str
+    shapes: list[Shapes]
+    readings: list[Reading]
+    names: tuple[str, ...] | None
+
+    @property
+    def numeric(self) -> Mask:
+        """Which columns are numbers."""
+        pairs = zip(self.readings, self.shapes, strict=True)
+        return np.array([one.format is not None and shapes.present > 0 for one, shapes in pairs])
+
+    def name(self, j: int) -> str:
+        """Return the name of a column, or its number."""
+        return f"column {j}" if self.names is None else self.names[j]
+
+    def formats(self, features: Sequence[int]) -> tuple[NumberFormat, ...]:
+        """Return how some columns write their numbers; the plain way for those that do not."""
+        return tuple(self.readings[j].format or NumberFormat() for j in features)
+
+
+def find_columns(grid: Grid, ask: Request, decimals: Sequence[str], *, prefer_plain: bool) -> Columns:
+    """Return what each column is made of, from the shapes of all its cells."""
+    missing = frozenset(MISSING | set(ask.missing))
+    hidden = {text for text in ask.missing if any(letter.isdigit() for letter in text)}
+    shapes = [Shapes(Counter(), {}) for _ in range(grid.width)]
+    for start in range(0, grid.height, BLOCK):
+        for own, cells in zip(
+            shapes, zip(*grid.cells(start, min(start + BLOCK, grid.height)), strict=True), strict=True
+        ):
+            if hidden:  # a shape would hide them
+                cells = tuple("" if plain(cell) in hidden else cell for cell in cells)
+            add_cells(own, cells, start, plain, missing)
+    told = ask.layout.decimal
+    decimal, readings = best_readings(
+        shapes, decimals if told is None else (told,), ask.layout.thousands, prefer_plain=prefer_plain
+    )
+    readings = [_with_exact_unit(grid, j, one, missing) for j, one in enumerate(readings)]
+    return Columns(decimal, shapes, readings, None if grid.header is None else unique(grid.header))
+
+
+def _with_exact_unit(grid: Grid, j: int, one: Reading, missing: frozenset[str]) -> Reading:
+    """Return how a column reads after a look at each cell if its unit has a digit: m2 and m3 have one shape."""
+    if one.format is None or not any(letter.isdigit() for letter in one.format.after):
+        return one
+    others = 0
+    for start in range(0, grid.height, BLOCK):
+        for i, row in enumerate(grid.cells(start, min(start + BLOCK, grid.height)), start=start):
+            text = plain(row[j])
+            if text not in missing and any(map(str.isdigit, text)) and one.format.parse(text) is None:
+                others += 1
+                one = replace(one, word=(i, text)) if others == 1 else one
+    return replace(one, format=None, others=others) if others else one
+
+
+def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Request) -> Array:
+    """Return some columns as numbers, NaN where they are missing or words."""
+    X = np.empty((grid.height, len(features)))
+    formats = columns.formats(features)
+    hidden = {text for text in ask.missing if not _is_float(text)}
+    for start in range(0, grid.height, BLOCK):
+        rows = grid.cells(start, min(start + BLOCK, grid.height))
+        by_column = list(zip(*rows, strict=True))
+        for k, j in enumerate(features):
+            cells: Sequence[str] = by_column[j]
+            if hidden:
+                cells = ["" if plain(cell) in hidden else cell for cell in cells]
+            X[start : start + len(rows), k] = formats[k].parse_all(cells, plain)
+    for number in ask.missing_numbers:
+        np.putmask(X, number == X, np.nan)
+    return X
+
+
+def grid_dataset(
+    grid: Grid, columns: Columns, ask: Request, *, format: str, save: Callable[..., None], notes: tuple[str, ...]
+) -> Dataset:
+    """Return the data set of the columns that are measured; `save(temporary, features, formats, A, changed)` writes."""
+    labels = _labels(grid, columns, ask)
+    chosen = _chosen(columns, ask, index=0 if labels is not None else None)
+    X = grid_values(grid, columns, chosen.tolist(), ask)
+    formats = columns.formats(chosen.tolist())
+    said: tuple[str, ...] = ()
+    if ask.columns is None:
+        names = None if columns.names is None else [columns.names[j] for j in chosen]
+        whole = np.array([one.whole for one in formats])
+        zeros = np.array([columns.shapes[j].zeros for j in chosen])
+        keep, found = measured(names, X, whole, zeros)
+        said = note([(columns.name(int(chosen[k])), reason) for k, reason in found])
+        chosen, X = chosen[keep], X if keep.all() else np.ascontiguousarray(X[:, keep])
+        formats = columns.formats(chosen.tolist())
+    formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
+
+    def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
+        save(temporary, chosen, formats, A, changed)
+
+    left = np.setdiff1d(np.arange(grid.width), chosen)
+    named = columns.names is not None or said  # so that a model finds its columns again
+    return Dataset(
+        X=X,
+        columns=tuple(columns.name(int(j)) for j in chosen) if named else None,
+        row_labels=labels,
+        image_shape=check_image_shape(ask, len(chosen)),
+        integer=np.array([one.whole for one in formats]),
+        formats=formats,
+        passed=tuple(columns.name(int(j)) for j in left),
+        notes=(*notes, *said, *_notes(columns, set(chosen.tolist()))),
+        format=format,
+        source=ask.path,
+        save=save_matrix,
+    )
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _labels(grid: Grid, columns: Columns, ask: Request) -> tuple[str, ...] | None:
+    """Return the names of the rows if the first column holds them: it is named so or is words, and no two agree."""
+    if grid.width < 2 or (ask.columns is not None and columns.numeric[0]):
+        return None
+    reading, shapes = columns.readings[0], columns.shapes[0]
+    words = shapes.present > 0 and reading.format is None and reading.words == shapes.present
+    header = None if grid.header is None else grid.header[0].lower()
+    if not words and not (header in INDEX_NAMES and reading.format is not None and reading.format.whole):
+        return None
+    first: list[str] = []
+    for start in range(0, grid.height, BLOCK):
+        first += [plain(row[0]) for row in grid.cells(start, min(start + BLOCK, grid.height))]
+    return tuple(first) if len(set(first)) == len(first) and "" not in first else None
+
+
+def _chosen(columns: Columns, ask: Request, index: int | None) -> NDArray[np.intp]:
+    """Return the numbers of the columns to look at: those asked for, or all of numbers but the index."""
+    numeric, names = columns.numeric, columns.names
+    if ask.columns is not None:
+        chosen = choose(ask, names, len(numeric))
+        for j in chosen[~numeric[chosen]]:
+            raise FileError(_not_numbers(columns, int(j), ask))
+        return chosen
+    kept = numeric.copy()
+    kept[ask.kept(names, len(numeric))] = False
+    if index is not None:
+        kept[index] = False
+    if not kept.any():
+        if numeric.any() and ask.keep:
+            raise FileError(f"{ask.path}: holds no column of numbers but those to keep")
+        raise FileError(f"{ask.path}: no column of numbers was found: check that it is a table with a row per sample")
+    return np.flatnonzero(kept)
+
+
+def _not_numbers(columns: Columns, j: int, ask: Request) -> str:
+    """Return why a column that was asked for cannot be mended."""
+    row, text = columns.readings[j].word or (0, "")
+    name = columns.name(j) if columns.names is None else repr(columns.name(j))
+    where = f"{ask.path}: {'' if columns.names is None else 'column '}{name}"
+    if not columns.shapes[j].present:
+        return f"{where} is empty: leave it out"
+    return f"{where} is not made of numbers, row {row} has {text!r}: leave it out, or say --missing {_shell(text)}"
+
+
+def _notes(columns: Columns, chosen: set[int]) -> tuple[str, ...]:
+    """Return a note for each column of numbers some of whose cells are none: taken as missing, or passed through."""
+    notes = []
+    for j, (one, shapes) in enumerate(zip(columns.readings, columns.shapes, strict=True)):
+        if not one.bad or one.word is None or 2 * one.bad >= shapes.present:
+            continue
+        row, text = one.word
+        cells = f"{one.bad} {'cell' if one.bad == 1 else 'cells'}"
+        if j in chosen:
+            verb = "is no number and counts" if one.bad == 1 else "are no numbers and count"
+            notes.append(f"column {columns.name(j)!r}: {cells} {verb} as missing, first {text!r} in row {row}")
+        elif one.format is None:
+            verb = "has another unit" if one.others else "is no number"
+            verb = verb if one.bad == 1 else verb.replace("has", "have").replace("is no number", "are no numbers")
+            advice = "" if one.others else f"; to have it mended say --missing {_shell(text)}"
+            notes.append(
+                f"column {columns.name(j)!r} is passed through: {cells} {verb}, first {text!r} in row {row}{advice}"
+            )
+    return tuple(notes)
+
+
+def _shell(text: str) -> str:
+    """Return a text as it is typed on the command line."""
+    return text if text.isalnum() else "'" + text.replace("'", "'\\''") + "'"

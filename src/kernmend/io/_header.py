@@ -1,0 +1,110 @@
+"""Which record of a table names its columns, and which holds their units. When in doubt it is a header."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernmend._typing import Array
+from kernmend.io._number_format import WORDS, is_number
+
+# Number of records below the first one that are looked at.
+SAMPLE = 50
+# Fewest numbers that are a header because they go one way: five of them do so by chance in 1 of 60 rows.
+MONOTONE = 5
+# Fewest numbers that are a header because they are evenly spaced.
+EVEN = 3
+# Largest share of the rows below that may look as regular as the header does.
+REGULAR = 0.05
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands above the data: whether there are names and units, and whether the names are numbers."""
+
+    names: bool
+    units: bool = False
+    doubt: bool = False
+
+
+def find_header(top: Sequence[Sequence[str]], missing: frozenset[str], told: bool | None = None) -> Header:
+    """Return the header of a table whose first records are `top`; `told` whether there is one, None if nobody did."""
+    if told is False or not top:
+        return Header(False)
+    first, rows = top[0], [row for row in top[1 : SAMPLE + 1] if len(row) >= len(top[0])]
+    by_words = _named_by_words(first, rows, missing)
+    by_numbers = not by_words and _named_by_numbers(first, rows, missing)
+    names = by_words or by_numbers or told is True
+    units = names and len(top) > 2 and _has_units(top[1], [row for row in top[2:] if len(row) == len(top[1])], missing)
+    return Header(names, units, by_numbers and told is None)
+
+
+def _named_by_words(first: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:
+    """Return whether the first record names the columns because of its words.
+
+    It does if it has no number; if a word stands above numbers; if only its first cell is empty, above an index; or if
+    it counts 0, 1, 2, ...: the names that pandas gives.
+    """
+    if not rows or all(text in missing for text in first):
+        return False
+    if len(first) < len(rows[0]):  # R leaves out the name of the index
+        return True
+    words = [j for j, text in enumerate(first) if not is_number(text) and text not in missing]
+    if len(words) == sum(text not in missing for text in first):
+        return True
+    if any(_of_numbers([row[j] for row in rows], missing) for j in words):
+        return True
+    count = [str(j) for j in range(len(first))]
+    if first[0] == "":
+        return all(row[0] not in missing for row in rows) and len(set(first)) == len(first)
+    return len(first) > 2 and list(first) == count and not all(list(row) == count for row in rows)
+
+
+def _of_numbers(cells: Sequence[str], missing: frozenset[str]) -> bool:
+    """Return whether cells are numbers, but for some that are missing and a few words."""
+    present = [text for text in cells if text not in missing]
+    return bool(present) and sum(map(is_number, present)) >= (1 - WORDS) * len(present)
+
+
+def _named_by_numbers(first: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:
+    """Return whether the first record is a series of numbers, wavelengths or years, that the rows below are not.
+
+    It goes one way, or is evenly spaced; hardly any row below does so as well; and none of its numbers stands again in
+    its column.
+    """
+    columns = [j for j, text in enumerate(first) if is_number(text)]
+    if len(columns) < EVEN or not rows or any(text in missing for text in first):
+        return False
+    if any(row[j] == first[j] for row in rows for j in columns):
+        return False
+    numbers = _numbers([first, *rows], columns)
+    steps = np.diff(numbers, axis=1)
+    with np.errstate(invalid="ignore"):
+        sign = np.sign(steps[0, 0])
+        one_way = (sign * steps > 0).all(axis=1)
+        even = one_way & (np.abs(steps - steps[:, :1]) < 1e-9 * np.abs(numbers).max(axis=1, keepdims=True)).all(axis=1)
+    for regular, fewest in ((one_way, MONOTONE), (even, EVEN)):
+        if len(columns) >= fewest and regular[0] and regular[1:].mean() <= REGULAR:
+            return True
+    return False
+
+
+def _numbers(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Array:
+    """Return some columns of cells as numbers, a comma taken for a point, NaN where there are none."""
+    out = np.full((len(rows), len(columns)), np.nan)
+    for i, row in enumerate(rows):
+        for k, j in enumerate(columns):
+            try:
+                out[i, k] = float(row[j].replace(",", "."))
+            except (ValueError, IndexError):
+                continue
+    return out
+
+
+def _has_units(line: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:
+    """Return whether a record below the names holds units: words above numbers, none of which stands again below."""
+    if not rows or any(is_number(text) for text in line):
+        return False
+    numeric = [j for j in range(len(line)) if _of_numbers([row[j] for row in rows], missing)]
+    words = [j for j in numeric if line[j] not in missing]
+    return bool(words) and not any(row[j] == line[j] for row in rows for j in words)

@@ -1,0 +1,214 @@
+"""JSON lines: one object a line, its numbers are the columns. Whatever is not mended stays character by character."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._files import FileError
+from kernmend.io._grid import find_columns, grid_dataset
+from kernmend.io._number_format import NumberFormat
+from kernmend.io._numpy import no_member
+from kernmend.io._text import Text, decode, replaced, split_records
+
+BLANK = re.compile(r"[ \t\r\n]*")
+_decoder = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class JsonGrid:
+    """The lines of a file, and the keys that occur in them as columns."""
+
+    path: Path
+    text: Text
+    ends: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    header: list[str]
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.header)
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    def begin(self, number: int) -> int:
+        """Return where a line begins."""
+        return int(self.ends[number - 1]) if number else 0
+
+    def line(self, number: int) -> str:
+        """Return a line with its end."""
+        return self.text.text[self.begin(number) : int(self.ends[number])]
+
+    def cells(self, start: int, stop: int) -> list[list[str]]:
+        """Return the values of some lines as they stand there; those of absent keys are empty."""
+        out = []
+        for number in self.rows[start:stop].tolist():
+            line = self.line(number)
+            found = {key: line[a:b] for key, (a, b) in spans(line).items()}
+            out.append([_shown(found.get(key, "")) for key in self.header])
+        return out
+
+
+def _shown(value: str) -> str:
+    """Return a value as the cell of a table: what is no number, text or null is a word."""
+    return value if not value or value[0] not in "[{tf" else f"({value[0]})"
+
+
+def spans(line: str) -> dict[str, tuple[int, int]]:
+    """Return where the values of an object begin and end in its line; ValueError if it is none, or has a key twice.
+
+    >>> spans('{"x": 1.50, "y": null}')
+    {'x': (6, 10), 'y': (17, 21)}
+    """
+    out: dict[str, tuple[int, int]] = {}
+    at = _skip(line, 0)
+    if line[at : at + 1] != "{":
+        raise ValueError("it is no object")
+    at = _skip(line, at + 1)
+    while line[at : at + 1] != "}":
+        if line[at : at + 1] != '"':
+            raise ValueError("a key is missing")
+        key, at = scanstring(line, at + 1, True)
+        at = _skip(line, at)
+        if line[at : at + 1] != ":" or key in out:
+            raise ValueError("a key is there twice" if key in out else "a colon is missing")
+        start = _skip(line, at + 1)
+        _, at = _decoder.raw_decode(line, start)
+        out[key] = start, at
+        at = _skip(line, at)
+        if line[at : at + 1] == ",":
+            at = _skip(line, at + 1)
+        elif line[at : at + 1] != "}":
+            raise ValueError("a comma is missing")
+    if line[at + 1 :].strip():
+        raise ValueError("something follows the object")
+    return out
+
+
+def _skip(line: str, at: int) -> int:
+    """Return where the next character that is no blank stands."""
+    match = BLANK.match(line, at)
+    return at if match is None else match.end()
+
+
+class JsonLines(Format):
+    """JSON lines; other JSON is refused by its name."""
+
+    name = "jsonl"
+    words = "JSON lines"
+    endings = (".jsonl", ".ndjson", ".json")
+    layout = ("encoding",)
+
+    def sees(self, path: Path, head: bytes) -> bool:
+        """Return whether the file begins as JSON does: with an object, or with a list if its name says JSON."""
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:40]
+        if path.suffix.lower() in self.endings:
+            return start[:1] in (b"{", b"[")
+        return re.match(rb'\{\s*"', start) is not None
+
+    def read(self, ask: Request) -> Dataset:
+        """Return the data set of the keys whose values are numbers."""
+        return self.parse(ask.path.read_bytes(), ask)
+
+    def parse(self, raw: bytes, ask: Request) -> Dataset:
+        """Return the data set of lines whose bytes are given."""
+        no_member(ask)
+        text = decode(raw, ask.path, ask.layout.encoding)
+        ends, _ = split_records(text.text.replace('"', "'"), ",")  # a text of JSON has no line end in it
+        grid = _grid(ask, text, ends)
+        columns = find_columns(grid, ask, (".",), prefer_plain=False)
+
+        def save(
+            temporary: Path, features: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask
+        ) -> None:
+            _write(temporary, grid, features, formats, A, changed)
+
+        return grid_dataset(grid, columns, ask, format=self.name, save=save, notes=())
+
+
+def _grid(ask: Request, text: Text, ends: NDArray[np.int64]) -> JsonGrid:
+    """Return the lines that are not empty, with all keys in the order in which they come; each must be an object."""
+    keys: dict[str, None] = {}
+    rows = []
+    start = 0
+    for number, end in enumerate(ends.tolist()):
+        line = text.text[start:end]
+        start = end
+        if not line.strip():
+            continue
+        try:
+            keys |= dict.fromkeys(spans(line))
+        except (ValueError, RecursionError) as error:
+            raise FileError(_wrong(ask, line, number, error)) from error
+        rows.append(number)
+    return JsonGrid(ask.path, text, ends, np.array(rows, dtype=np.int64), list(keys))
+
+
+def _wrong(ask: Request, line: str, number: int, error: Exception) -> str:
+    """Return what is wrong with a line that is no object."""
+    begun = line.strip()
+    if begun.startswith("[") or (number == 0 and begun.startswith("{") and not begun.endswith("}")):
+        return f"{ask.path}: is JSON, but not one object a line: store it as JSON lines, or as csv"
+    reason = str(error).partition("\n")[0][:100]
+    return f"{ask.path}: line {number + 1:,} is no object of JSON ({reason}): mend or remove it"
+
+
+def _write(
+    target: Path,
+    grid: JsonGrid,
+    features: NDArray[np.intp],
+    formats: Sequence[NumberFormat],
+    A: Array,
+    changed: Mask,
+) -> None:
+    """Write all lines with the changed values replaced, and values of absent keys added at the end of their objects."""
+    text, done = grid.text, 0
+    with target.open("wb") as file:
+        file.write(text.mark)
+        for row in np.flatnonzero(changed.any(axis=1)).tolist():
+            number = int(grid.rows[row])
+            places = np.flatnonzero(changed[row]).tolist()
+            values = {grid.header[features[j]]: _value(formats[j], A[row, j]) for j in places}
+            for piece in text.pieces(done, grid.begin(number)):
+                file.write(piece)
+            file.write(_replaced(grid.line(number), values).encode(text.encoding))
+            done = int(grid.ends[number])
+        for piece in text.pieces(done, len(text.text)):
+            file.write(piece)
+
+
+def _value(format: NumberFormat, value: Any) -> str:
+    return "null" if np.isnan(value) else format.write(value)
+
+
+def _replaced(line: str, values: dict[str, str]) -> str:
+    """Return a line with other values of some keys."""
+    found = spans(line)
+    for key in sorted(values.keys() & found.keys(), key=lambda key: -found[key][0]):
+        start, end = found[key]
+        line = (
+            line[:start] + (values[key] if values[key] == "null" else _kept(line[start:end], values[key])) + line[end:]
+        )
+    blank = " " if re.search(r'":\s', line) else ""
+    for key in (key for key in values if key not in found):
+        body = line.rstrip()
+        comma = f",{blank}" if found else ""
+        line = f"{body[:-1].rstrip()}{comma}{json.dumps(key)}:{blank}{values[key]}}}{line[len(body) :]}"
+    return line
+
+
+def _kept(old: str, new: str) -> str:
+    """Return a new number between the quotes of the old one, if it had any."""
+    return replaced(old, new) if old.startswith('"') else new

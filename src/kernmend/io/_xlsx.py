@@ -1,0 +1,245 @@
+"""Excel workbooks: one sheet is mended; all other cells, their formulas and formats stay as they are in the XML."""
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._files import FileError, damaged
+from kernmend.io._grid import find_columns, grid_dataset
+from kernmend.io._header import SAMPLE, find_header
+from kernmend.io._number_format import NumberFormat
+from kernmend.io._numpy import ZIP_MAGIC
+from kernmend.io._sheet import Line, check_xml, date_styles, lines, new_cell, shared_strings, tree, with_cells
+from kernmend.io._text import MISSING
+from kernmend.io._zips import content, names_in, opened, rewrite
+
+WORKBOOK = "xl/workbook.xml"
+CALCULATION = re.compile(r"<((?:\w+:)?)calcPr\b([^>]*?)(/?)>")
+# Elements of a workbook after which the one that asks for a calculation may stand, the last first.
+BEFORE_CALCULATION = ("definedNames", "externalReferences", "functionGroups", "sheets")
+
+
+@dataclass(frozen=True)
+class SheetGrid:
+    """The table of a sheet: its data rows by their numbers in the sheet, from 1."""
+
+    xml: str
+    lines: dict[int, Line]
+    rows: list[int]
+    first: int
+    width: int
+    header: list[str] | None
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    def cells(self, start: int, stop: int) -> list[list[str]]:
+        """Return what the cells of some rows show; those of formulas nothing."""
+        return [_texts(self.lines[row], self.first, self.width, formulas=False) for row in self.rows[start:stop]]
+
+
+class Xlsx(Format):
+    """Workbooks of Excel and of programs that write the same."""
+
+    name = "xlsx"
+    words = "an Excel workbook"
+    endings = (".xlsx", ".xlsm")
+    layout = ("header", "decimal", "thousands")
+
+    def sees(self, path: Path, head: bytes) -> bool:
+        """Return whether this is a zip whose ending, or whose content, is that of a workbook."""
+        if not head.startswith(ZIP_MAGIC):
+            return False
+        return path.suffix.lower() in self.endings or "[Content_Types].xml" in names_in(path)
+
+    def read(self, ask: Request) -> Dataset:
+        """Return the data set of the only sheet with a table, or of the named one."""
+        with opened(ask.path) as archive, damaged(ask.path, "Excel workbook"):
+            infos = {info.filename: info for info in archive.infolist()}
+            parts = _Parts(ask, archive, infos)
+            name, member, grid = _pick(ask, parts)
+            calculated = any(
+                "sheet" in key and b"<f" in content(archive, infos[key]) for key in infos if key.endswith("xml")
+            )
+            workbook = parts.text(WORKBOOK)
+        table, notes = _table(ask, grid, name)
+        columns = find_columns(table, ask, (".", ","), prefer_plain=False)
+
+        def save(
+            temporary: Path, features: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask
+        ) -> None:
+            new = {member: _written(table, features, formats, A, changed).encode()}
+            if calculated and changed.any():
+                new[WORKBOOK] = _calculating(workbook).encode()
+
+            def replace(info: ZipInfo, _: ZipFile) -> bytes | None:
+                return new.get(info.filename) if changed.any() else None
+
+            rewrite(ask.path, temporary, replace)
+
+        return grid_dataset(table, columns, ask, format=self.name, save=save, notes=notes)
+
+
+class _Parts:
+    """The files in a workbook."""
+
+    def __init__(self, ask: Request, archive: ZipFile, infos: dict[str, ZipInfo]) -> None:
+        self.archive, self.infos = archive, infos
+        if WORKBOOK not in infos:
+            raise FileError(f"{ask.path}: is an Office file without a workbook: save the table as csv")
+        relations = self.raw("xl/_rels/workbook.xml.rels")
+        targets = (
+            {}
+            if relations is None
+            else {
+                one.get("Id"): posixpath.normpath(posixpath.join("xl", one.get("Target", ""))).lstrip("/")
+                for one in tree(relations).iter("Relationship")
+            }
+        )
+        self.sheets: dict[str, str] = {}
+        for sheet in tree(self.raw(WORKBOOK) or b"").iter("sheet"):
+            relation = next((value for key, value in sheet.attrib.items() if key.endswith("}id")), None)
+            target = targets.get(relation, "")
+            target = target.removeprefix("xl/") if target.startswith("xl/xl/") else target
+            if target in infos and "worksheets" in target:
+                self.sheets[sheet.get("name", "")] = target
+        self.strings = shared_strings(self.raw("xl/sharedStrings.xml"))
+        self.dates = date_styles(self.raw("xl/styles.xml"))
+
+    def raw(self, name: str) -> bytes | None:
+        """Return a file; None if it is not there."""
+        return content(self.archive, self.infos[name]) if name in self.infos else None
+
+    def text(self, name: str) -> str:
+        """Return a file as text, after a check of its XML."""
+        raw = self.raw(name) or b""
+        check_xml(raw)
+        return raw.decode("utf-8")
+
+    def grid(self, member: str) -> tuple[str, dict[int, Line]]:
+        """Return the XML of a sheet and its rows."""
+        xml = self.text(member)
+        return xml, lines(xml, self.strings, self.dates)
+
+
+def _pick(ask: Request, parts: _Parts) -> tuple[str, str, tuple[str, dict[int, Line]]]:
+    """Return the name, the file and the rows of the sheet that is meant."""
+    if ask.member is not None:
+        if ask.member not in parts.sheets:
+            raise FileError(f"{ask.path}: has no sheet {ask.member!r}; it has {', '.join(parts.sheets) or 'none'}")
+        return ask.member, parts.sheets[ask.member], parts.grid(parts.sheets[ask.member])
+    found = {name: parts.grid(member) for name, member in parts.sheets.items()}
+    full = [name for name, (_, rows) in found.items() if sum(_filled(line) for line in rows.values()) > 3]
+    if len(full) > 1:
+        raise FileError(
+            f"{ask.path}: has several sheets, {', '.join(full)}: name the one that is meant, as in "
+            f"{ask.path.name}::{full[0]}"
+        )
+    if not full:
+        raise FileError(f"{ask.path}: holds no table")
+    return full[0], parts.sheets[full[0]], found[full[0]]
+
+
+def _filled(line: Line) -> int:
+    """Return the number of cells of a row that show something."""
+    return sum(bool(cell.text) for cell in line.cells.values())
+
+
+def _texts(line: Line, first: int, width: int, *, formulas: bool) -> list[str]:
+    """Return what the cells of a row show; those of formulas only if asked."""
+    out = [""] * width
+    for column, cell in line.cells.items():
+        if first <= column < first + width and (formulas or not cell.formula):
+            out[column - first] = cell.text.replace("\0", "")
+    return out
+
+
+def _table(ask: Request, sheet: tuple[str, dict[int, Line]], name: str) -> tuple[SheetGrid, tuple[str, ...]]:
+    """Return the table of a sheet, and notes on what stands around it.
+
+    A title above it is passed over: rows that fill less than half of the columns. So are rows in which a formula stands
+    in a column of values, such as totals. A column most of whose cells are formulas is computed, not measured.
+    """
+    xml, rows = sheet
+    places = [row for row in sorted(rows) if _filled(rows[row])]
+    columns = [column for row in places for column, cell in rows[row].cells.items() if cell.text]
+    if not places:
+        raise FileError(f"{ask.path}: the sheet {name} is empty")
+    first, width = min(columns), max(columns) - min(columns) + 1
+    most = max(_filled(rows[row]) for row in places)
+    while len(places) > 1 and 2 * _filled(rows[places[0]]) < most:
+        places.pop(0)
+    top = [_texts(rows[row], first, width, formulas=True) for row in places[: SAMPLE + 2]]
+    found = find_header(top, frozenset(MISSING | set(ask.missing)), ask.layout.header)
+    header = top[0] if found.names else None
+    data = places[found.names + found.units :]
+    counts = Counter(c for row in data for c, cell in rows[row].cells.items() if cell.formula)
+    computed = {c for c, count in counts.items() if 2 * count > len(data)}
+    totals = [r for r in data if any(cell.formula and c not in computed for c, cell in rows[r].cells.items())]
+    notes = []
+    if found.doubt:
+        notes.append(f"The numbers in row {places[0]} are taken for the names of the columns; say --no-header if not.")
+    if found.units:
+        notes.append(f"Row {places[1]} is taken for units and kept.")
+    if computed:
+        notes.append("Columns of formulas are kept as they are.")
+    if totals:
+        some = f"row {totals[0]} has" if len(totals) == 1 else f"{len(totals)} rows (the first is row {totals[0]}) have"
+        notes.append(f"Kept as they are: {some} formulas in columns of values.")
+    kept = set(totals)
+    return SheetGrid(xml, rows, [r for r in data if r not in kept], first, width, header), tuple(notes)
+
+
+def _written(
+    grid: SheetGrid, features: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask
+) -> str:
+    """Return the XML of the sheet with the changed cells replaced."""
+    styles = _styles(grid)
+    parts, at = [], 0
+    for k in np.flatnonzero(changed.any(axis=1)).tolist():
+        row = grid.rows[k]
+        line, new = grid.lines[row], {}
+        prefix = next((cell.prefix for cell in line.cells.values()), "")
+        for j in np.flatnonzero(changed[k]).tolist():
+            column, format = grid.first + int(features[j]), formats[j]
+            style = line.cells[column].style if column in line.cells else styles.get(column, "")
+            number = format.decimal == "." and not (format.before or format.after or format.thousands)
+            new[column] = new_cell(column, row, prefix, style, format.write(A[k, j]), number=number)
+        parts += [grid.xml[at : line.start], with_cells(grid.xml, line, new)]
+        at = line.end
+    return "".join([*parts, grid.xml[at:]])
+
+
+def _styles(grid: SheetGrid) -> dict[int, str]:
+    """Return the style of the cells of each column, that of the first row that has one."""
+    out: dict[int, str] = {}
+    for row in grid.rows:
+        for column, cell in grid.lines[row].cells.items():
+            out.setdefault(column, cell.style)
+    return out
+
+
+def _calculating(workbook: str) -> str:
+    """Return the XML of the workbook so that Excel computes all formulas when it opens it."""
+    match = CALCULATION.search(workbook)
+    if match is not None:
+        facts = re.sub(r"\sfullCalcOnLoad\s*=\s*[\"'][^\"']*[\"']", "", match[2])
+        new = f'<{match[1]}calcPr{facts} fullCalcOnLoad="1"{match[3]}>'
+        return f"{workbook[: match.start()]}{new}{workbook[match.end() :]}"
+    for name in BEFORE_CALCULATION:
+        end = re.search(rf"</((?:\w+:)?){name}>|<((?:\w+:)?){name}[^>]*/>", workbook)
+        if end is not None:
+            prefix = end[1] or end[2] or ""
+            return f'{workbook[: end.end()]}<{prefix}calcPr fullCalcOnLoad="1"/>{workbook[end.end() :]}'
+    return workbook

@@ -1,0 +1,380 @@
+"""Parameters of the joint model that nobody gave: chosen without labels, by errors injected into good rows.
+
+The detection engine says which rows are wrong. What a first mending takes off them is injected into as large a share of
+the good rows, short fits of the joint model mend these, and the setting is kept that leaves the least:
+
+    cost = (error left on the injected rows + displacement of the good ones) / (error that was injected),
+
+all squared. Doing nothing costs 1. With few features the place of a row along its surface cannot be known. There the
+flagged rows themselves are mended, and the error left on one is its squared distance from the nearest good row.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.detect import Detector
+from kernmend.linalg.coordinates import Span
+from kernmend.linalg.distances import squared_distances
+from kernmend.linalg.eigen import eigenpairs
+from kernmend.model.errors import RowError, RowSum
+from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
+from kernmend.model.penalties import rho_from_cutoff
+from kernmend.model.tuning import centred_trace, pulls
+from kernmend.repair.calibrate import DOUBT, MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
+from kernmend.repair.completion import schatten_lam
+from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
+from kernmend.repair.mender import Mender, Settings
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What is tried: widths of Gaussian kernels, offsets of polynomial ones, cut-offs; iterations of a trial; passes.
+
+    A width is gamma times the median squared distance. An offset is coef0 over the mean squared length of a row. A
+    cut-off is an eigenvalue as a share of the trace of the centred Gram matrix: so counted it hardly depends on gamma.
+    """
+
+    widths: tuple[float, ...]
+    offsets: tuple[float, ...]
+    cuts: tuple[float, ...]
+    iterations: int
+    passes: int
+
+
+MANY = Axes((0.003, 0.03, 0.3), (300.0, 30.0, 3.0), (1e-3, 3e-4, 1e-4), iterations=15, passes=1)
+"""For data with many features: there the surface is nearly flat within the distance of two rows."""
+FEW = Axes((0.03, 0.1, 0.3, 1.0, 3.0), (100.0, 10.0, 1.0, 0.1), (1e-2, 1e-3, 1e-4, 1e-5, 1e-6), iterations=40, passes=2)
+"""For data with few features, whose surfaces bend within the distance of two rows."""
+FROM_DATA = 40
+"""Iterations of a trial with errors of entries: it starts at the data, and has farther to go."""
+SITES = 0.1
+"""Share of the entries that get an error where no row is known to be good, and of those that are watched besides."""
+PREDICTED = 0.8
+"""Cost of the Schatten path above which nothing is done. Independent normal columns have 0.83 to 0.93, a cubic surface
+of 100 rows with half of its entries wrong 0.52 to 0.71."""
+PATH_ITERATIONS = 20
+"""Iterations of each round of the Schatten path in a trial."""
+GOOD_PULL, WRONG_PULL = 0.95, 0.25
+"""Quantiles of the pulls on good and on wrong rows that should lie apart: some of the wrong ones are hard to tell."""
+MAX_ROWS = 300
+"""Rows of a trial, at most."""
+WORTH = 0.95
+"""Cost above which nothing is done: what is gained must be clear of what the injection cannot tell."""
+FEWEST_GOOD = 5
+"""Good rows below which nothing is known of a surface."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Kernel, cut-off as a share of the centred trace (None: rho was given), error model and force (None: lam was)."""
+
+    kernel: Kernel
+    cut: float | None
+    error: type[RowSum]
+    force: float | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen. `rho` and `lam` are None where it is best to do nothing; `cost` is that of the best setting."""
+
+    kernel: Kernel
+    error: type[RowSum]
+    rho: float | None
+    lam: float | None
+    cost: float
+    reason: str
+    flags: NDArray[np.bool_] | None = field(default=None, repr=False)
+    """The rows that were found wrong."""
+    start: Array | None = field(default=None, repr=False)
+    """The rows with the wrong ones mended once: where the model starts."""
+    tried: dict[Setting, float] = field(default_factory=dict, repr=False)
+
+
+def axes(X: Array) -> Axes:
+    """Return what is tried on data with so many features."""
+    return MANY if X.shape[1] >= MANY_FEATURES else FEW
+
+
+def rbf_kernels(X: Array) -> list[Kernel]:
+    """Return Gaussian kernels for rows, from wide to narrow."""
+    return [RBF(width * auto_gamma(X)) for width in axes(X).widths]
+
+
+def polynomial_kernels(X: Array, degree: float) -> list[Kernel]:
+    """Return polynomial kernels for rows, from nearly linear to curved: those that are defined on the rows."""
+    unit = float(np.mean(np.einsum("ij,ij->i", X, X))) or 1.0
+    least = max(-1.01 * float((X @ X.T).min()), 0.0) if degree != round(degree) else 0.0
+    return [Polynomial(degree, max(offset * unit, least)) for offset in axes(X).offsets]
+
+
+def path_cost(X: Array, kernel: Kernel, error: type[RowSum], lam: float | None, seed: int) -> float:
+    """Return what the Schatten path leaves of errors in single entries, as a share of what doing nothing leaves.
+
+    For data in which every row may have wrong entries, so that no row is known to be good. Some entries take the value
+    that another row has in their column; others, drawn in the same way, stay. The cost is how far the path leaves the
+    first from where they were, plus how far it moves the second: medians, so that entries which were wrong before and
+    are mended do not count.
+    """
+    rng = np.random.default_rng(seed)
+    rows = in_order(X)[rng.permutation(len(X))[:MAX_ROWS]]
+    sites = rng.choice(rows.size, max(2, round(2 * SITES * rows.size)), replace=False)
+    values = rows[rng.integers(len(rows), size=sites.size), sites % rows.shape[1]]
+    differ = values != rows.flat[sites]
+    sites, values = sites[differ], values[differ]
+    injected, others = np.array_split(sites, 2)
+    if others.size == 0:
+        return 1.0
+    corrupted = rows.copy()
+    corrupted.flat[injected] = values[: injected.size]
+    problem = Problem.of(corrupted, kernel, error)
+    lam = schatten_lam(corrupted, error) if lam is None else lam
+    A = solve_schatten(problem, lam=lam, round_iter=PATH_ITERATIONS, max_iter=5 * PATH_ITERATIONS, tol=1e-5).A
+    moved = np.abs(A - rows).ravel()
+    before = float(np.median(np.abs(corrupted - rows).flat[injected]))
+    return float(np.median(moved[injected]) + np.median(moved[others])) / before
+
+
+def choose(
+    X: Array,
+    *,
+    kernels: Sequence[Kernel],
+    errors: Sequence[type[RowSum]],
+    rho: float | None = None,
+    lam: float | None = None,
+    seed: int = 0,
+    callback: Callable[[int, float], None] | None = None,
+) -> Choice:
+    """Return the setting of the joint model that brings injected errors back best, or that nothing is to be done.
+
+    Parameters
+    ----------
+    X
+        The rows, without missing entries.
+    kernels
+        Those to choose from, in order of width.
+    errors
+        The error models to choose from.
+    rho, lam
+        Where given, they are not chosen.
+    seed
+        Of what is drawn at random.
+    callback
+        Gets the number of settings tried so far and the cost of the latest.
+    """
+    detector, found = Detector.fit(X)
+    flags = found.rows
+    nothing = Choice(kernels[0], errors[0], None, None, 1.0, "no row was found wrong")
+    if not flags.any() or int((~flags).sum()) < FEWEST_GOOD:
+        return nothing
+    search = Search(Trial.of(X, flags, detector, seed), tuple(kernels), rho, lam, callback)
+    best = min((search.climb(error) for error in errors), key=search.cost)
+    cost = search.cost(best)
+    if cost > WORTH:
+        reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
+        return replace(nothing, kernel=best.kernel, error=best.error, cost=cost, reason=reason, tried=search.tried)
+    reason = f"the best of {len(search.tried)} settings on injected errors"
+    problem, start = Problem.of(X, best.kernel, best.error), X.copy()
+    if not best.error.by_entry:
+        start[flags] = mend_first(Mender(X[~flags]), X[flags], search.trial.first)
+        start = onto_span(start, X)
+    rho, lam = search.rho(best), search.lam(best, problem)
+    return Choice(best.kernel, best.error, rho, lam, cost, reason, flags, start, search.tried)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Rows with wrong ones among them, what they should be, and how far a recovery is from that.
+
+    `start` are the rows with the wrong ones mended once. `near` are good rows where a wrong one may return to any place
+    on their surface; else `truth` is its place.
+    """
+
+    rows: Array
+    truth: Array
+    start: Array
+    wrong: NDArray[np.bool_]
+    near: Array | None
+    first: Settings
+
+    @classmethod
+    def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
+        """Return the flagged rows among good ones where features are few, else errors like theirs on good rows."""
+        good, flagged = in_order(X[~flags]), in_order(X[flags])
+        injection = Evidence(good, flagged, judge=detector).hold_out(seed)
+        first = first_settings(injection)
+        if X.shape[1] < MANY_FEATURES:
+            rng = np.random.default_rng(seed)
+            keep = min(1.0, MAX_ROWS / len(X))
+            L, wrong = (part[rng.permutation(len(part))[: math.ceil(keep * len(part))]] for part in (good, flagged))
+            return cls._of(L, wrong, wrong, Mender(L), first, good)
+        residuals = injection.donors - mend_first(injection.mender, injection.donors, first)
+        L = injection.mender.L
+        share = len(flagged) / len(X)
+        count = min(len(injection.held), max(2, round(share * min(MAX_ROWS, len(good)))))
+        held = injection.held[:count]
+        wrong = held + residuals[np.arange(count) % len(residuals)]
+        return cls._of(L[: MAX_ROWS - count], wrong, held, injection.mender, first, None)
+
+    @classmethod
+    def _of(
+        cls, good: Array, wrong: Array, truth: Array, mender: Mender, first: Settings, near: Array | None
+    ) -> "Trial":
+        """Return the trial of some good rows and some wrong ones, which are mended once."""
+        rows, truth, start = (np.vstack([good, part]) for part in (wrong, truth, mend_first(mender, wrong, first)))
+        return cls(rows, truth, onto_span(start, rows), np.arange(len(rows)) >= len(good), near, first)
+
+    def left(self, A: Array) -> float:
+        """Return the squared error of a recovery: what is left on the wrong rows, and how far the others moved."""
+        moved = float(np.sum(np.square(A[~self.wrong] - self.truth[~self.wrong])))
+        if self.near is None:
+            return moved + float(np.sum(np.square(A[self.wrong] - self.truth[self.wrong])))
+        return moved + float(squared_distances(A[self.wrong], self.near).min(axis=1).sum())
+
+    @cached_property
+    def untouched(self) -> float:
+        """The squared error of doing nothing."""
+        return self.left(self.rows)
+
+
+def first_settings(injection: Injection) -> Settings:
+    """Return how the flagged rows are mended before anything is known: far enough to see what is wrong with them."""
+    width = 0.1 if injection.held.shape[1] >= MANY_FEATURES else 1.0
+    return injection.first_settings(RBF(width * auto_gamma(injection.mender.L)), entries=True)
+
+
+def onto_span(start: Array, rows: Array) -> Array:
+    """Return a start within what the rows span, where every minimum of the model is, if that saves time."""
+    span = Span.of(rows)
+    return start if span is None else start @ span.basis.T @ span.basis
+
+
+def mend_first(mender: Mender, wrong: Array, settings: Settings) -> Array:
+    """Return wrong rows mended against good ones, one by one, in few iterations."""
+    return mender.mend(wrong, settings, max_iter=SEARCH_ITERATIONS)
+
+
+@dataclass
+class Search:
+    """A climb over kernel, cut-off and force; each setting is tried once."""
+
+    trial: Trial
+    kernels: tuple[Kernel, ...]
+    given_rho: float | None
+    given_lam: float | None
+    callback: Callable[[int, float], None] | None = None
+    tried: dict[Setting, float] = field(default_factory=dict)
+    _spectra: dict[Kernel, tuple[float, Array, Array]] = field(default_factory=dict, repr=False)
+
+    def rho(self, setting: Setting) -> float:
+        """Return rho itself. That of a trial serves all rows: the eigenvalue of a row by itself grows with no n."""
+        if self.given_rho is not None or setting.cut is None:
+            return self.given_rho or 1.0
+        trace = self._spectrum(setting.kernel)[0]
+        return rho_from_cutoff(setting.cut * trace) if trace > 0 else 1.0
+
+    def lam(self, setting: Setting, problem: Problem) -> float:
+        """Return lam itself: the force in the unit of the error model on the rows of a problem."""
+        return self.given_lam if self.given_lam is not None else problem.unit_of_lam * (setting.force or 1.0)
+
+    def cost(self, setting: Setting) -> float:
+        """Return what a short fit leaves, as a share of what doing nothing leaves; infinite where it fails."""
+        if setting not in self.tried:
+            problem = self._rows.of_kernel(setting.kernel, setting.error)
+            by_entry = setting.error.by_entry
+            result = solve_nuclear(
+                problem,
+                rho=self.rho(setting),
+                lam=self.lam(setting, problem),
+                init="data" if by_entry else self.trial.start,
+                max_iter=FROM_DATA if by_entry else self.axes.iterations,
+                tol=1e-5,
+            )
+            value = self.trial.left(result.A) / max(self.trial.untouched, np.finfo(np.float64).tiny)
+            self.tried[setting] = value if np.isfinite(value) else np.inf
+            if self.callback is not None:
+                self.callback(len(self.tried), value)
+        return self.tried[setting]
+
+    @cached_property
+    def axes(self) -> Axes:
+        """What is tried."""
+        return axes(self.trial.rows)
+
+    @cached_property
+    def _rows(self) -> Problem:
+        """The problem of the trial's rows."""
+        return Problem.of(self.trial.rows, self.kernels[0], RowError)
+
+    def climb(self, error: type[RowSum]) -> Setting:
+        """Return the best setting found with an error model, axis by axis from the best of its starts."""
+        best = min(self.starts(error), key=self.cost)
+        places: dict[str, tuple[Any, ...]] = {
+            "force": error.joint_forces if self.given_lam is None else (None,),
+            "cut": self.axes.cuts if self.given_rho is None else (None,),
+            "kernel": self.kernels,
+        }
+        for _ in range(self.axes.passes):
+            before = best
+            for axis, tried in places.items():
+                best = self._walk(best, axis, tried)
+            if best == before:
+                break
+        return best
+
+    def starts(self, error: type[RowSum]) -> list[Setting]:
+        """Return where the climb may start: nearly linear, and where the pulls on wrong rows stand out most."""
+        force = error.joint_forces[len(error.joint_forces) // 2 if error.by_entry else -2]
+        first = Setting(self.kernels[0], self.axes.cuts[len(self.axes.cuts) // 2], error, force)
+        out = [first] if self.trial.near is None else [first, self._apart(error)]
+        return [
+            replace(
+                each,
+                cut=each.cut if self.given_rho is None else None,
+                force=each.force if self.given_lam is None else None,
+            )
+            for each in out
+        ]
+
+    def _apart(self, error: type[RowSum]) -> Setting:
+        """Return the kernel and cut-off that tell wrong rows by their pulls best, and a force between the two."""
+        found: list[tuple[float, float, Kernel, float]] = []
+        for kernel in self.kernels:
+            trace, s, U = self._spectrum(kernel)
+            for cut in self.axes.cuts if trace > 0 else ():
+                f = np.maximum(pulls(s, U, rho_from_cutoff(cut * trace)), np.finfo(np.float64).tiny)
+                low = float(np.quantile(f[~self.trial.wrong], GOOD_PULL))
+                high = float(np.quantile(f[self.trial.wrong], WRONG_PULL))
+                found.append((high / low, math.sqrt(low * min(high, 1.0)), kernel, cut))
+        _, force, kernel, cut = max(found, key=lambda each: each[0], default=(1.0, 0.5, self.kernels[0], 1e-4))
+        nearest = min(error.joint_forces, key=lambda each: abs(math.log(each / force)))
+        return Setting(kernel, cut, error, nearest)
+
+    def _walk(self, best: Setting, axis: str, places: tuple[Any, ...]) -> Setting:
+        """Move along one axis, in either direction, for as long as it helps."""
+        here = places.index(getattr(best, axis))
+        for direction in (1, -1):
+            place, moved = here + direction, False
+            while 0 <= place < len(places):
+                changed: dict[str, Any] = {axis: places[place]}
+                candidate = replace(best, **changed)
+                if DOUBT * self.cost(candidate) >= self.cost(best):  # less than that, rounding makes in a short fit
+                    break
+                best, moved, place = candidate, True, place + direction
+            if moved:
+                break
+        return best
+
+    def _spectrum(self, kernel: Kernel) -> tuple[float, Array, Array]:
+        """Return the centred trace of the Gram matrix of the trial's rows, and its eigenpairs."""
+        if kernel not in self._spectra:
+            K = kernel.gram(self.trial.rows)
+            self._spectra[kernel] = centred_trace(K), *eigenpairs(K)
+        return self._spectra[kernel]

@@ -1,0 +1,176 @@
+"""What a fit of the joint model is to do: minimise with what was given, with what is chosen, or nothing at all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.detect.detector import COLUMNS_PER_ROW
+from kernmend.model.errors import EntryError, KernelError, RowSum, error_model
+from kernmend.model.kernels import Kernel, auto_gamma, make_kernel
+from kernmend.model.terms import Parts
+from kernmend.repair import completion
+from kernmend.repair.joint import Problem
+from kernmend.repair.joint_choice import PREDICTED, choose, path_cost, polynomial_kernels, rbf_kernels
+from kernmend.repair.learn import CHANGED
+from kernmend.solvers import SolverResult, StopReason
+from kernmend.solvers.result import History
+
+GIVEN = "all that it needs was given"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A problem and how to solve it; `lam` is None where it is best to change nothing.
+
+    `rho` is None for the Schatten path. `cost` is what the setting leaves of injected errors, as a share of what doing
+    nothing leaves; NaN where nothing was chosen. `start` is the data, or the data with wrong rows mended once. `flags`
+    are the rows that were found wrong, where anyone looked.
+    """
+
+    problem: Problem
+    rho: float | None
+    lam: float | None
+    reason: str = GIVEN
+    cost: float = float("nan")
+    start: Any = "data"
+    flags: NDArray[np.bool_] | None = None
+    schatten: bool = False
+    stop_reason: StopReason = "converged"
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is to be changed."""
+        return self.lam is None
+
+    def without(self, reason: str) -> "Plan":
+        """Return the plan to change nothing, with the reason."""
+        return replace(self, rho=None, lam=None, reason=reason, schatten=False)
+
+    def after(self, A: Array, bounds: tuple[Array, Array] | None) -> "Plan":
+        """Return the plan as it is, or to change nothing where what was chosen moves good rows or no entry at all.
+
+        Bounds that good rows are outside of move them anyway.
+        """
+        if self.nothing or np.isnan(self.cost):
+            return self
+        if self.schatten and not changed_entries(self.problem.X, A).any():
+            return self.without("no entry was found wrong")
+        if self.flags is not None:
+            X, good = self.problem.X, ~self.flags
+            moved = np.nansum(np.square(A - X, dtype=np.float64), axis=1)
+            inside = bounds is None or not np.any((X[good] < bounds[0]) | (X[good] > bounds[1]))
+            if inside and moved[good].sum() > moved[self.flags].sum():
+                return self.without("the rows that look right would have moved more than those that look wrong")
+        return self
+
+    def unchanged(self) -> SolverResult:
+        """Return the rows as they are, missing entries filled in, as the result of one iteration that moved nothing."""
+        history = History(0.0)
+        for _ in range(2):
+            history.add(Parts(0.0, 0.0, 0.0, 0), 0.0)
+        return SolverResult(self.problem.filled.copy(), history.records, self.stop_reason)
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The parameters of `KernelLowRank`, explained there; `nuclear_only` if its solver has just that penalty."""
+
+    kernel: str | Kernel
+    gamma: float | str
+    degree: float
+    coef0: float | str
+    lam: float | str
+    rho: float | str
+    error: Any
+    penalty: str
+    nuclear_only: bool
+    seed: int
+    callback: Callable[[int, float], None] | None = None
+
+    def plan(self, X: Array) -> Plan:
+        """Return what to do with rows."""
+        rho, lam = (None if isinstance(value, str) else float(value) for value in (self.rho, self.lam))
+        if rho is not None and lam is not None and self._kernel_given and self.penalty != "schatten":
+            kernel = make_kernel(self.kernel, _filled(X), gamma=self.gamma, degree=self.degree, coef0=self._coef0(X))
+            return Plan(Problem.of(X, kernel, self._errors(X)[0]), rho, lam)
+        path = self.penalty == "schatten" or (self.penalty == "auto" and rho is None and not self.nuclear_only)
+        if path and (self.penalty == "schatten" or any(error.by_entry for error in self._errors(X))):
+            plan = self._path(X, lam)
+            if not plan.nothing or self.penalty == "schatten":
+                return plan
+        return self._choice(X, rho, lam)
+
+    @property
+    def _kernel_given(self) -> bool:
+        """Whether nothing is to be chosen of the kernel."""
+        free = {"rbf": self.gamma, "poly": self.coef0}
+        return not (isinstance(self.kernel, str) and isinstance(free.get(self.kernel), str))
+
+    def _coef0(self, X: Array) -> float:
+        """Return coef0 where it is given, else the mean squared length of the rows."""
+        return float(np.nanmean(np.square(X)) * X.shape[1]) if isinstance(self.coef0, str) else self.coef0
+
+    def _errors(self, X: Array) -> list[type[RowSum]]:
+        """Return the error models to choose from; a given lam is the weight of the first."""
+        if self.error != "auto":
+            return [error_model(self.error)]
+        return [KernelError] if not isinstance(self.lam, str) else [KernelError, EntryError]
+
+    def _path(self, X: Array, lam: float | None) -> Plan:
+        """Return the plan of the Schatten path, or to do nothing where it cannot tell wrong entries."""
+        model = next((error for error in self._errors(X) if error.by_entry), self._errors(X)[0])
+        filled, width = _filled(X), completion.ENTRIES_WIDTH
+        kernel = make_kernel(
+            self.kernel, filled, gamma=self.gamma, degree=self.degree, coef0=self._coef0(X), width=width
+        )
+        plan = Plan(Problem.of(X, kernel, model), None, lam, schatten=True)
+        if lam is not None:
+            return plan
+        if not model.by_entry:
+            return replace(plan, lam=completion.schatten_lam(X, model))
+        if self.penalty == "auto" and X.shape[1] > COLUMNS_PER_ROW * X.shape[0]:
+            return plan.without("there are too many columns for so few rows to tell single wrong entries")
+        cost = path_cost(filled.astype(np.float64, copy=False), kernel, model, None, self.seed)
+        plan = replace(plan, lam=completion.schatten_lam(X, model), cost=cost, reason=_words(cost))
+        return plan if cost <= PREDICTED else plan.without("entries cannot be told from the others of their rows")
+
+    def _choice(self, X: Array, rho: float | None, lam: float | None) -> Plan:
+        """Return the plan with what is best on injected errors."""
+        wide = X.astype(np.float64, copy=False)
+        filled = completion.complete(wide).A if np.isnan(wide).any() else wide
+        kernels, errors = self._kernels(filled), self._errors(X)
+        problem = Problem.of(X, kernels[0], errors[0], filled.astype(X.dtype, copy=False))
+        budget: dict[str, Any] = {"rho": rho, "lam": lam, "seed": self.seed, "callback": self.callback}
+        try:
+            choice = choose(filled, kernels=kernels, errors=errors, **budget)
+        except KeyboardInterrupt:
+            return replace(Plan(problem, None, None, "it was interrupted"), stop_reason="interrupted")
+        start = "data" if choice.start is None else choice.start.astype(X.dtype, copy=False)
+        problem = problem.of_kernel(choice.kernel, choice.error)
+        return Plan(problem, choice.rho, choice.lam, choice.reason, choice.cost, start, choice.flags)
+
+    def _kernels(self, filled: Array) -> list[Kernel]:
+        """Return the kernels to choose from."""
+        if not self._kernel_given:
+            return rbf_kernels(filled) if self.kernel == "rbf" else polynomial_kernels(filled, self.degree)
+        return [make_kernel(self.kernel, filled, gamma=self.gamma, degree=self.degree, coef0=self._coef0(filled))]
+
+
+def changed_entries(X: Array, A: Array) -> NDArray[np.bool_]:
+    """Return which observed entries of X differ from those of A by more than a small share of a typical difference."""
+    tolerance = CHANGED * float(np.sqrt(1.0 / auto_gamma(A) / X.shape[1]))
+    changed: NDArray[np.bool_] = np.abs(np.nan_to_num(A - X)) > tolerance
+    return changed
+
+
+def _words(cost: float) -> str:
+    return f"of errors injected into single entries {100 * cost:.0f} % stay"
+
+
+def _filled(X: Array) -> Array:
+    """Return rows without missing entries."""
+    return completion.fill_missing(X) if np.isnan(X).any() else X

@@ -1,0 +1,54 @@
+"""Values at the ends of what floats can hold: mended like others, or refused by name; never a warning or a crash."""
+
+import numpy as np
+import pytest
+from cases import IGNORE_MAX_ITER
+from circle_file import WRONG, frame
+from test_common import data, every
+
+from kernmend import KernelRecovery, RecoverySearch
+
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+X = frame()[["x", "y"]].to_numpy()
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, np.finfo(float).max, 1e200, 1e155])
+@pytest.mark.parametrize("scale", ["auto", None, "columns"])
+def test_a_cell_far_out(value, scale):
+    Y = X.copy()
+    Y[20, 1] = value
+    est = KernelRecovery(scale=scale).fit(Y)
+    assert np.flatnonzero(est.outliers_).tolist() == sorted([*WRONG, 20])
+    np.testing.assert_allclose(np.hypot(*est.recovered_.T), 1, atol=0.06)
+    np.testing.assert_array_equal(np.delete(est.recovered_, [*WRONG, 20], axis=0), np.delete(X, [*WRONG, 20], axis=0))
+    assert est.predict(Y)[20] == -1
+    assert np.isfinite(est.transform(Y)).all()
+    assert np.isfinite(est.score_samples(Y)).all()
+
+
+@pytest.mark.parametrize("factor", [1e200, 1e307, 1e-200])
+def test_all_values_far_from_one(factor):
+    plain, far = KernelRecovery(scale="columns").fit(X), KernelRecovery().fit(factor * X)
+    np.testing.assert_array_equal(far.outliers_, plain.outliers_)
+    np.testing.assert_allclose(far.recovered_ / factor, plain.recovered_, atol=1e-5)
+    if factor > 1:
+        with pytest.raises(ValueError, match=r"scale=None compares values of about .*: say 'auto'"):
+            KernelRecovery(scale=None).fit(factor * X)
+
+
+def test_the_search():
+    Y = X.copy()
+    Y[20, 1] = 1e308
+    assert RecoverySearch(n_iter=2).fit(Y).outliers_[20]
+
+
+@every
+@IGNORE_MAX_ITER
+def test_other_methods_refuse_it_by_name(make):
+    est = make()
+    if est._allow_far:
+        return
+    Y = data()[1].copy()
+    Y[7, 1] = 1e200
+    with pytest.raises(ValueError, match="X contains values that are too large: row 7 has it in column 1"):
+        est.fit(Y)

@@ -1,0 +1,159 @@
+"""What `KernelLowRank` chooses by itself, and when it does nothing."""
+
+import numpy as np
+import pytest
+
+import kernmend
+from kernmend import KernelLowRank, NothingMendedWarning
+from kernmend.datasets import make_circle, make_cubic_surface
+from kernmend.datasets.corruption import uniform_outliers
+from kernmend.detect import Detector
+from kernmend.linalg.coordinates import Span
+from kernmend.model.errors import EntryError, KernelError
+from kernmend.model.kernels import RBF, Polynomial
+from kernmend.repair.joint import Problem, solve_nuclear
+from kernmend.repair.joint_choice import Trial, choose, path_cost, polynomial_kernels, rbf_kernels
+
+
+def circle(seed=0, n=80):
+    surface = make_circle(n, random_state=seed)
+    X, _ = uniform_outliers(surface.X, 0.1, random_state=seed + 1)
+    return surface, X, surface.distance(X) > 0.1
+
+
+def wide(seed=0, n=40, d=100):
+    """Rows near a plane in many dimensions, a tenth of them with noise."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal((n, 3)) @ rng.standard_normal((3, d))
+    X, bad = truth.copy(), np.arange(n) < n // 10
+    X[bad] += 2.0 * rng.standard_normal((int(bad.sum()), d))
+    return truth, X, bad
+
+
+@pytest.fixture(scope="module")
+def mended():
+    surface, X, bad = circle()
+    return surface, X, bad, KernelLowRank(max_iter=1000).fit(X)
+
+
+def test_outliers_of_a_circle_return_to_it(mended):
+    surface, X, bad, est = mended
+    assert surface.distance(est.recovered_[bad]).mean() < 0.05 * surface.distance(X[bad]).mean()
+    assert np.linalg.norm((est.recovered_ - X)[~bad], axis=1).mean() < 0.02
+    assert est.choice_cost_ < 0.3
+
+
+def test_summary_and_report_say_how_it_was_chosen(mended):
+    _, _, _, est = mended
+    assert "How it was chosen: the best of" in est.summary()
+    assert f"leaves {100 * est.choice_cost_:.0f} % of what doing nothing leaves" in est.summary()
+    facts = {fact["name"]: fact["why"] for fact in est.report_data()["parameters"]}
+    assert "settings on injected errors" in facts["gamma"]
+
+
+@pytest.mark.parametrize("error", ["kernel", "rows", "entries", "auto"])
+def test_clean_data_comes_back_bit_for_bit_with_a_warning(error, tmp_path):
+    X = make_circle(60, random_state=3).X
+    with pytest.warns(NothingMendedWarning, match="nothing was mended: no"):
+        est = KernelLowRank(error=error).fit(X)
+    np.testing.assert_array_equal(est.recovered_, X)
+    assert not est.outliers_.any()
+    assert (est.lam_, est.rho_) == (None, None)
+    assert "Nothing was mended: no" in est.summary()
+    assert "nothing was mended: no" in str(est.report_data()["parameters"])
+    new = X[:5] + 0.3
+    loaded = kernmend.load(est.save(tmp_path / "model"))
+    for each in (est, loaded):
+        np.testing.assert_array_equal(each.transform(new), new)
+        assert (each.predict(new) == 1).all()
+
+
+@pytest.mark.parametrize(
+    "given", [{"gamma": 0.7}, {"lam": 0.2}, {"rho": 1e4}, {"kernel": "poly", "coef0": 0.5}], ids=str
+)
+@pytest.mark.filterwarnings("ignore::kernmend.NothingMendedWarning")
+def test_what_is_given_stays(given):
+    est = KernelLowRank(tol=1e-3, **given).fit(circle()[1])
+    for name in given.keys() - {"kernel"}:
+        assert getattr(est, f"{name}_") == given[name] or est.lam_ is None
+
+
+def test_a_wide_matrix_is_mended_and_its_good_rows_stay():
+    truth, X, _ = wide()
+    est = KernelLowRank(tol=1e-4).fit(X)
+    assert np.sum((est.recovered_ - truth) ** 2) < 0.3 * np.sum((X - truth) ** 2)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1e-3), Polynomial(2, 50.0)], ids=repr)
+def test_coordinates_of_the_span_change_nothing_but_time(kernel, monkeypatch):
+    _, X, _ = wide()
+    problem = Problem.of(X, kernel, KernelError)
+    budget = {"rho": 1e2 if isinstance(kernel, RBF) else 1e-6, "lam": 0.7, "max_iter": 30, "tol": 0.0}
+    assert problem.span() is not None
+    within = solve_nuclear(problem, **budget)
+    monkeypatch.setattr(Span, "of", lambda L: None)
+    without = solve_nuclear(problem, **budget)
+    assert within.objective[-1] < within.objective[0]
+    np.testing.assert_allclose(within.objective, without.objective, rtol=1e-6)
+
+
+def test_a_start_outside_of_the_span_is_kept():
+    _, X, _ = wide()
+    start = X + np.random.default_rng(1).standard_normal(X.shape)
+    problem = Problem.of(X, RBF(1e-3), KernelError)
+    first = solve_nuclear(problem, rho=10.0, lam=0.5, init=start, max_iter=1)
+    direct = KernelLowRank(gamma=1e-3, rho=10.0, lam=0.5, init=start, bounds=(-1e9, 1e9), max_iter=1)
+    with pytest.warns(UserWarning, match="not converged"):
+        assert direct.fit(X).objective_[0] == pytest.approx(first.objective[0])
+
+
+@pytest.mark.parametrize("make", [circle, wide])
+def test_doing_nothing_costs_one_and_the_truth_of_injected_rows_nothing(make):
+    X = make()[1]
+    detector, found = Detector.fit(X)
+    trial = Trial.of(X, found.rows, detector, 0)
+    assert trial.untouched > 0
+    assert trial.left(trial.rows) == trial.untouched
+    if trial.near is None:
+        assert trial.left(trial.truth) == 0.0
+    np.testing.assert_array_equal(trial.rows[~trial.wrong], trial.truth[~trial.wrong])
+
+
+def test_the_choice_is_the_best_of_what_was_tried_and_the_same_again():
+    X = wide()[1]
+    first, again = (choose(X, kernels=rbf_kernels(X), errors=[KernelError], seed=3) for _ in range(2))
+    assert first.cost <= 1.05 * min(first.tried.values())
+    assert (first.rho, first.lam, first.kernel, first.cost) == (again.rho, again.lam, again.kernel, again.cost)
+
+
+def test_polynomial_kernels_of_a_fractional_degree_are_defined_on_the_rows():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    for kernel in polynomial_kernels(X, 1.5):
+        kernel.check(X)
+
+
+def test_entries_of_a_surface_can_be_told_and_those_of_noise_cannot():
+    truth = make_cubic_surface(80, 10, random_state=1)
+    noise = np.random.default_rng(0).standard_normal((80, 10))
+    costs = [path_cost(X, RBF(0.2 / np.median(np.sum((X[1:] - X[:-1]) ** 2, axis=1))), EntryError, None, 0)
+             for X in (truth, noise)]  # fmt: skip
+    assert costs[0] < 0.2
+    assert costs[1] > 0.6
+
+
+def test_a_given_gram_needs_all_parameters():
+    with pytest.raises(ValueError, match="a given gram needs a number for lam and rho and gamma"):
+        KernelLowRank().fit(np.eye(4), gram=np.eye(4))
+
+
+def test_an_interrupted_choice_changes_nothing(monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernmend.repair.joint_plan.choose", interrupt)
+    X = circle()[1]
+    with pytest.warns(UserWarning, match="interrupted") as told:
+        est = KernelLowRank().fit(X)
+    assert {warning.category for warning in told} == {UserWarning, NothingMendedWarning}
+    assert est.stop_reason_ == "interrupted"
+    np.testing.assert_array_equal(est.recovered_, X)
