@@ -141,6 +141,12 @@ def test_entries_of_a_surface_can_be_told_and_those_of_noise_cannot():
     assert costs[1] > 0.6
 
 
+def test_a_clean_surface_comes_back_bit_for_bit_with_errors_of_entries():
+    X = make_cubic_surface(100, 20, random_state=72)
+    with pytest.warns(NothingMendedWarning):
+        np.testing.assert_array_equal(KernelLowRank(error="entries").fit_transform(X), X)
+
+
 def test_a_given_gram_needs_all_parameters():
     with pytest.raises(ValueError, match="a given gram needs a number for lam and rho and gamma"):
         KernelLowRank().fit(np.eye(4), gram=np.eye(4))

@@ -55,7 +55,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     whole = before[: before.rindex("\n") + 1]
     assert text.startswith(whole)
     keys = [json.loads(line)["key"] for line in text.splitlines() if line.endswith("}")]
-    assert len(keys) == len(set(keys)) == 14
+    assert len(keys) == len(set(keys)) == 15
     straight = Store(tmp_path / "straight")
     for name in NAMES:
         runner.run(experiments.get(name, quick=True), straight, quiet=True)

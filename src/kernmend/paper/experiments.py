@@ -118,7 +118,7 @@ def denoising_methods(column: int, unit: bool, quick: bool) -> tuple[Method, ...
     few = {"max_iter": 8} if quick else {}
     common = {"budget": 20.0 if quick else 3600.0 if coil else 600.0}
     tol = {"tol": 1e-4} if coil else {}
-    printed = {name: {"paper": values[column]} if unit else {} for name, values in PRINTED.items()}
+    printed = {name: {"paper": values[column]} for name, values in PRINTED.items()}
     kernel, rule = ({"gamma": GAMMA}, PARTLY) if unit else ({}, FREE)
     rows = [
         UNTOUCHED,

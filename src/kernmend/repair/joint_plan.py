@@ -19,6 +19,9 @@ from kernmend.repair.learn import CHANGED
 from kernmend.solvers import SolverResult, StopReason
 from kernmend.solvers.result import History
 
+FEWEST_CHANGED = 0.01
+"""Share of the entries that the Schatten path must change to be taken: of clean cubic surfaces it changes up to 0.7 %
+(`python -m benchmarks joint`, the cubic surface without wrong entries)."""
 GIVEN = "all that it needs was given"
 
 
@@ -57,13 +60,14 @@ class Plan:
         """
         if self.nothing or np.isnan(self.cost):
             return self
-        if self.schatten and not changed_entries(self.problem.X, A).any():
+        if self.schatten and changed_entries(self.problem.X, A).mean() < FEWEST_CHANGED:
             return self.without("no entry was found wrong")
         if self.flags is not None:
             X, good = self.problem.X, ~self.flags
             moved = np.nansum(np.square(A - X, dtype=np.float64), axis=1)
             inside = bounds is None or not np.any((X[good] < bounds[0]) | (X[good] > bounds[1]))
-            if inside and moved[good].sum() > moved[self.flags].sum():
+            typical = float(np.median(moved[good])) * int(good.sum())  # wrong rows that were not found may move
+            if inside and typical > moved[self.flags].sum():
                 return self.without("the rows that look right would have moved more than those that look wrong")
         return self
 
