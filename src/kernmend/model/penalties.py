@@ -177,7 +177,7 @@ class LogDetPenalty:
 
     A Cholesky factorisation is enough for it, where p > 0 takes eigenpairs. With `least`, the smallest eps of a path,
     it is never below 0, and falls with eps. Of one row alone, all others fixed, it is log(dist^2 + eps) plus a
-    constant: dist is the distance of phi(a) from the span of the others, ridge eps.
+    constant, with the distance of phi(a) from the span of the others, ridge eps.
     """
 
     eps: float

@@ -28,9 +28,9 @@ from kernmend.solvers.result import Callback, SolverResult
 N_NEIGHBORS = 5
 ROUND_ITER = 100  # iterations of one round of the path, at most
 
-# Missing entries, all others right: the nearer to the rank, the better. gamma in units of 1 / (median squared
-# distance), eps in those of a sample's squared length in the kernel space. Twice as many rounds change no error by over
-# 2 %.
+# Missing entries, all others right: the nearer to the rank, the better. gamma is in units of 1 / (median squared
+# distance), eps in those of a sample's squared length in the kernel space. Seven rounds leave the same error on cubic
+# surfaces and a table, in a third more time.
 COMPLETION_WIDTH = 0.1
 COMPLETION_EPS = (1e-1, 1e-3, 1e-5, 1e-7)
 

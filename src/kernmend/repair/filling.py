@@ -30,7 +30,7 @@ TOGETHER = 600
 # that each double the reference. On 3,000 × 30 with 10 % missing the error is the same.
 ENOUGH = 100
 # eps for single rows, as a share of a row's squared length in the kernel space. A path from wide to this, which rows
-# that move together need, takes three times as long and leaves the same error on digits, circles and cubic surfaces.
+# that move together need, takes three times as long and leaves no smaller error on digits, circles and surfaces.
 EPS = 1e-6
 # Eigenvalues of the Gram matrix, in units of eps, below which they are left out: they change dist2 by 1 % of eps.
 TAIL = 0.1
