@@ -181,7 +181,7 @@ def test_rows_that_others_predict_to_three_digits_have_no_effect():
     rng = np.random.default_rng(0)
     flat = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 10))
     choice = choose_score(flat)
-    measure = Measure.of(choice.kind, choice.eps, choice.span)
+    measure = Measure.of(choice.kind, choice.eps, KernelSpan.of(flat, choice.kernel))
     assert measure.least_effect == EFFECT * nearest_distance(flat)
     assert measure.visible_in_span().mean() < 0.1
     off = flat + rng.standard_normal(flat.shape)

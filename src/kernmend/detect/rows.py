@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.scores import Measure, choose_score, clearly_positive, error_units, inject, ranks
+from kernmend.detect.scores import KernelSpan, Measure, choose_score, clearly_positive, error_units, inject, ranks
 from kernmend.detect.tails import EVIDENCE, TwoGroups
 from kernmend.linalg.distances import squared_distances
 
@@ -185,8 +185,7 @@ class RowDetector:
         """
         every = np.arange(len(Y))
         choice, sample = choose_score(Y[landmarks(Y, every, CHOOSING)]), landmarks(Y, every)
-        same = sample.size == len(choice.span.L)
-        measure = Measure.of(choice.kind, choice.eps, choice.span if same else choice.span.against(Y[sample]))
+        measure = Measure.of(choice.kind, choice.eps, KernelSpan.of(Y[sample], choice.kernel))
         scores, visible = np.empty(len(Y)), np.empty(len(Y), dtype=bool)
         if sample.size < len(Y):
             projected = measure.span.project(Y)

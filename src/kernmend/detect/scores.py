@@ -195,14 +195,14 @@ class Measure:
 
 
 class Choice(NamedTuple):
-    """A kind of score with its span and ridge, and how it did on injected rows.
+    """A kind of score with its kernel and ridge, and how it did on injected rows.
 
     `ranks` are the capped ranks of the injected rows, `power` is their mean, and `separation` the median score of the
     injected rows above that of the rows, in spreads of the lower half of these (which wrong rows do not reach).
     """
 
     kind: Kind
-    span: KernelSpan
+    kernel: RBF
     eps: float
     ranks: Array
     power: float
@@ -244,13 +244,12 @@ def choose_score(L: Array) -> Choice:
                 rank = np.minimum(ranks(scores, of_injected), RANK_CAP)
                 low, middle = np.percentile(scores, [15.87, 50.0])
                 separation = float(np.median(of_injected) - middle) / max(float(middle - low), ROUNDING)
-                choices.append(Choice(kind, span, eps, rank, float(rank.mean()), separation))
-                least = max(choice.power for choice in choices) - TIE
-                choices[:] = [choice for choice in choices if choice.power >= least]  # spans of the others are freed
+                choices.append(Choice(kind, span.kernel, eps, rank, float(rank.mean()), separation))
     highest = {kind: max(choices, key=lambda choice: choice.power) for kind, choices in tried.items()}
     best = max(highest.values(), key=lambda choice: choice.power)
-    kind = best.kind if clearly_positive(best.ranks - highest["span"].ranks) else "span"
-    return max(tried[kind], key=lambda choice: choice.separation)
+    best = best if clearly_positive(best.ranks - highest["span"].ranks) else highest["span"]
+    equal = [choice for choice in tried[best.kind] if choice.power >= best.power - TIE]
+    return max(equal, key=lambda choice: choice.separation)
 
 
 def clearly_positive(differences: Array) -> bool:

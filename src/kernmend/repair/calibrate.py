@@ -42,17 +42,17 @@ LEAST_FEATURES = 4
 """Features from which on a wrong entry can be told from a wrong row."""
 MANY_FEATURES = 16
 """Features from which on kernels are wide: below, a surface bends within the distance of two rows."""
-PASSES = 0, 2
-"""Passes over the axes of the grid, at most, with the first and the second injected errors: the first ones need only
-tell rows from entries and a force."""
+PASSES = 1, 3
+"""Passes over the axes of the grid, at most, with the first and the second injected errors. With 0 and 2 wrong entries
+are taken for wrong rows more often."""
 FILLING_PASSES = 2
-"""Passes over kernels and cut-offs for wrong entries, at most: as in the second round of `PASSES`."""
+"""Passes over kernels and cut-offs for wrong entries, at most."""
 RIVAL = 1.3
 """Times the best cost: error models above it are not tried a second time."""
 HELD_OUT = 0.2
 """Share of the good rows that is held out, at most."""
-MAX_INJECTED = 24
-"""Rows that are held out, at most: with 40 rows come back no better, and trials take longer."""
+MAX_INJECTED = 40
+"""Rows that are held out, at most: more do not change the choice."""
 SEARCH_ITERATIONS = 25
 """Iterations of each trial: enough to order the settings. With 12 the error model of entries, which takes longer, loses
 to that of rows where single entries are wrong."""
