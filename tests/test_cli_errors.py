@@ -220,17 +220,24 @@ def add(self, *a, **k):
     old(self, *a, **k)
     if len(self.records) == 4: {KILL}
 History.add = add"""
+FILLING = f"""
+from kernmend.repair import filling
+old = filling.move_into_span
+def move(*a, **k):
+    {KILL}
+    return old(*a, **k)
+filling.move_into_span = move"""
 
 
 def test_interrupted_while_missing_values_are_filled_in(tmp_path):
     data = frame()
     data.loc[20, "x"] = np.nan
     data.to_csv(tmp_path / "holes.csv", index=False)
-    done = patched(SOLVING, "mend", tmp_path / "holes.csv", "-o", tmp_path / "out.csv")
+    done = patched(FILLING, "mend", tmp_path / "holes.csv", "-o", tmp_path / "out.csv")
     assert done.returncode == 130
     assert "the best result so far is in" in done.stderr
     assert pd.read_csv(tmp_path / "out.csv").notna().all(axis=None)
-    done = patched(SOLVING, "inspect", tmp_path / "holes.csv")
+    done = patched(FILLING, "inspect", tmp_path / "holes.csv")
     assert (done.returncode, done.stdout) == (130, "")
 
 
