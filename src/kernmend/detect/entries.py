@@ -27,7 +27,7 @@ CONSTANT = 0.8
 # Quantiles, over the rows, of the largest u of a row. The largest of d entries reaches the tail of an entry at 1 / d.
 MAXIMA = 0.25, 0.6
 # Least deviation of a wrong entry from its expectation, in robust standard deviations of its column: less is not gross,
-# though data of exact rank predicts entries to three digits ("flat").
+# though data of exact rank predicts entries to three digits (test_the_edge_of_a_flat_cloud).
 LEAST = 0.15
 # Number of times that a row is judged, each time without the entries found wrong before.
 ROUNDS = 10

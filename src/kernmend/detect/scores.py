@@ -49,7 +49,7 @@ RANK_CAP = 0.8
 # error.
 TIE = 0.002
 # Least effect of a wrong row, in distances between nearest rows: others cannot tell smaller errors from their own
-# spacing ("flat": up to a quarter of the rows of clean data of exact rank are flagged without this limit).
+# spacing. Without it good rows at the edge of a cloud of exact rank are flagged (test_the_edge_of_a_flat_cloud).
 EFFECT = 0.15
 # Standard errors by which another score must rank injected rows higher than "span", which sees every kind of error.
 STANDARD_ERRORS = 2.0
