@@ -173,3 +173,13 @@ def test_inspecting_many_rows_scores_them_as_the_fit_does():
     np.testing.assert_array_equal(flags, est.outliers_)
     np.testing.assert_array_equal(suspects, est.suspects_)
     assert threshold == est.threshold_
+
+
+def test_landmarks_of_data_made_with_the_same_seed_are_spread_over_it():
+    """With the seed of the data itself, the landmarks would be the rows with the largest angles."""
+    n = 3000
+    angle = 2.0 * np.pi * np.random.default_rng(0).random(n)
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    landmarks = _large.draw_landmarks(n, 500, 0)
+    assert abs(X[landmarks].mean(axis=0)).max() < 0.15
+    assert KernelRecovery(landmarks=500).fit(X).outliers_.mean() < 0.01

@@ -15,6 +15,9 @@ from kernmend.detect import Found
 from kernmend.repair.row_mender import Mask, RowMender
 from kernmend.repair.row_mender import blocks as blocks
 
+# Added to the seed of the draw. Data made with the same seed, np.random.default_rng(0), would be drawn by the very
+# numbers it is made of: the landmarks of a circle would be one half of it.
+DRAW = 0x6C6D
 AUTO_LANDMARKS = 2000  # Landmarks that "auto" takes, where there are more rows: 5,000 take six times as long.
 
 
@@ -28,7 +31,7 @@ def draw_landmarks(n: int, landmarks: Any, seed: int) -> NDArray[np.intp] | None
     count = AUTO_LANDMARKS if isinstance(landmarks, str) else int(landmarks)
     if count >= n:
         return None
-    return np.sort(np.argpartition(np.random.default_rng(seed).random(n), n - count)[n - count :])
+    return np.sort(np.argpartition(np.random.default_rng([DRAW, seed]).random(n), n - count)[n - count :])
 
 
 def mend_in_blocks(rows: RowMender, X: Array) -> tuple[Array, dict[str, Any]]:
