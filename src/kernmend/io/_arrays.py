@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.io._cells import ArrayCells
 from kernmend.io._dataset import Dataset, Mask, Request
 from kernmend.io._files import FileError, damaged
 
@@ -115,6 +116,8 @@ def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **fac
         format=format,
         source=ask.path,
         save=save_matrix,
+        cells=ArrayCells(raw, save, image_shape=image_shape),
+        places=features,
         **facts,
     )
 

@@ -22,8 +22,16 @@ from kernmend._typing import Array
 from kernmend.io import _arrays, _parquet
 from kernmend.io._arrays import Entry, array_dataset, check_image_shape, pick
 from kernmend.io._containers import Worker, Zarr
-from kernmend.io._dataset import Dataset, Mask, Request, to_write
-from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, runs, stamp
+from kernmend.io._dataset import (
+    Dataset,
+    Mask,
+    Request,
+    check_folder,
+    check_output,
+    check_unchanged,
+    to_write,
+)
+from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, runs
 from kernmend.io._identifiers import measured, note
 from kernmend.io._numpy import no_member
 from kernmend.io._reading import check_layout, recognise, request
@@ -269,6 +277,8 @@ def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
         folder=ask.path.is_dir(),
         endings=endings,
         save=_not_here,
+        cells=_parquet.TableCells(first.empty_table(), _not_here),
+        places=np.array(features, dtype=np.intp),
     )
     return blocks, _with_sample(data, blocks)
 
@@ -318,11 +328,10 @@ def working_folder(target: Path) -> Iterator[Path]:
 def place(folder: Path, target: Path, data: Dataset, *, force: bool) -> Path:
     """Move the finished output from the working folder to `target`, and return `target`."""
     with opening(target, "written"):
-        data._check_output(target, force)
-        if stamp(data.source) != data.stamp:
-            raise FileError(f"{data.source}: has changed since it was read: mend it again")
+        check_output(data, target, force)
+        check_unchanged(data)
         if target.is_dir():
-            data._check_folder(target, folder / OUT)
+            check_folder(target, folder / OUT)
             place_folder(folder / OUT, target)
         else:
             (folder / OUT).replace(target)

@@ -21,6 +21,8 @@ DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
 MAX_PIXELS = 10**8
 # Facts of an image that are written again with changed pixels.
 KEPT = ("dpi", "icc_profile", "exif", "transparency")
+# Words of the notes on formats that do not give back the pixels that were written.
+LOSSY = ("are JPEG", "are GIF")
 # Compressions of TIFF that lose nothing, so that they are used again.
 TIFF_PACKINGS = frozenset(["raw", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits", "group3", "group4"])
 
