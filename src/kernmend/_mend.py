@@ -15,7 +15,8 @@ from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
-from kernmend.io import Dataset, read, without_empty
+from kernmend.io import ChangeLog, Dataset, read, without_empty
+from kernmend.io.changes import Found, make_log
 from kernmend.io.frames import Table, as_table, changed, settle
 
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
@@ -72,6 +73,16 @@ class Mended:
             raise ValueError("the data did not come from a file: write .data by what made it (to_csv, np.save, ...)")
         self._source.write(Path(path), self._settled, force=force)
         return Path(path)
+
+    def write_changes(self, path: Any, *, force: bool = False) -> Path:
+        """Write the change log as a csv that a person can edit and `kernmend patch` applies; return its path."""
+        return self.changes.write(path, force=force)
+
+    @property
+    def changes(self) -> ChangeLog:
+        """Which cells were changed, from what to what, with interval and reason; for a file, in its own text."""
+        found = Found(self.scores, self.flags, cell_records(self.estimator))
+        return make_log(self._source, self._settled, found)
 
     @property
     def changed(self) -> NDArray[np.bool_]:
@@ -225,6 +236,12 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> M
     data = source.restore(settled) if isinstance(source, Table) else settled
     found = estimator.outliers_, estimator.outlier_scores_, _suspects(estimator)
     return Mended(data, *found, estimator, source, settled)
+
+
+def cell_records(estimator: Any) -> NDArray[Any] | None:
+    """Return what a fit tells of each changed cell; None where the method does not say."""
+    told = getattr(estimator, "changes_", None)
+    return None if told is None else np.asarray(told.records)
 
 
 def _suspects(estimator: Any) -> NDArray[np.bool_]:

@@ -30,6 +30,7 @@ def run_mend_by_blocks(
     *,
     output: Path | None,
     report: Path | None,
+    changes: Path | None,
     save_model: Path | None,
     method: str,
     **options: Any,

@@ -12,9 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kernmend._typing import Array
+from kernmend.io._files import FileError
+
 Edits: TypeAlias = Iterable[tuple[int, Mapping[int, str]]]
 """New texts by column for some rows, which come in rising order."""
 Places: TypeAlias = NDArray[np.intp]
+Raw: TypeAlias = NDArray[Any]
 
 
 class Verbatim(str):
@@ -44,6 +48,10 @@ class Cells(ABC):
     def label(self, row: int) -> str | None:
         """Return the name of a row; None if rows have none."""
         return None
+
+    @abstractmethod
+    def written(self, values: Array, columns: Places) -> list[str]:
+        """Return the texts of numbers as they would be read back after they were written to cells of these columns."""
 
     @abstractmethod
     def same(self, column: int, text: str, other: str) -> bool:
@@ -101,6 +109,10 @@ class ArrayCells(Cells):
         """Return the name of a row: that of a picture."""
         return None if self._labels is None else self._labels[row]
 
+    def written(self, values: Array, columns: Places) -> list[str]:
+        """Return the texts of numbers in the array's type."""
+        return number_texts(cast(values, self._raw.dtype, "the array"))
+
     def same(self, column: int, text: str, other: str) -> bool:
         """Return whether two texts are the same number of the array's type."""
         try:
@@ -148,6 +160,24 @@ def wrong_number(text: str, dtype: np.dtype[Any]) -> str | None:
     return None
 
 
+def cast(values: Array, dtype: np.dtype[Any], path: Path | str) -> Raw:
+    """Return values in another number type: rounded and kept within its range where that is needed."""
+    if dtype.kind == "f":
+        limit = np.finfo(dtype).max
+        return (
+            np.clip(values, -limit, limit).astype(dtype) if dtype.itemsize < values.itemsize else values.astype(dtype)
+        )
+    if np.isnan(values).any():
+        raise FileError(f"{path}: cannot mark values as missing in an array of whole numbers: store it as floats")
+    if dtype.kind == "b":
+        return values >= 0.5
+    info = np.iinfo(dtype)
+    high = float(info.max)
+    if int(high) > info.max:  # 2^63 - 1 is not a float
+        high = float(np.nextafter(high, 0))
+    return np.clip(np.rint(values.astype(np.float64)), float(info.min), high).astype(dtype)
+
+
 class PackedCells(Cells):
     """The cells of a table that is packed: `pack(temporary)` packs what was written there."""
 
@@ -167,6 +197,10 @@ class PackedCells(Cells):
     def label(self, row: int) -> str | None:
         """Return the name of a row; None if rows have none."""
         return self._inside.label(row)
+
+    def written(self, values: Array, columns: Places) -> list[str]:
+        """Return the texts of numbers as they would be read back after they were written to cells of these columns."""
+        return self._inside.written(values, columns)
 
     def same(self, column: int, text: str, other: str) -> bool:
         """Return whether two texts say the same in a column."""

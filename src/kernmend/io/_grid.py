@@ -207,6 +207,11 @@ class GridCells(Cells):
         """Return what the first cell of a row says."""
         return plain(self._grid.raw(row)[0])
 
+    def written(self, values: Array, columns: Places) -> list[str]:
+        """Return the texts of numbers as their columns write them; nothing for a missing one."""
+        formats = self._found.formats(range(self.width))
+        return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
+
     def same(self, column: int, text: str, other: str) -> bool:
         """Return whether two texts say the same: but for quotes and blanks, as numbers, or as missing."""
         one, two = plain(text), plain(other)
@@ -216,12 +221,15 @@ class GridCells(Cells):
         """Return what is wrong with a text that is to be a number as the column writes them, or missing."""
         if text in MISSING:
             return None
-        format = self._found.readings[column].format
+        reading, shapes = self._found.readings[column], self._found.shapes[column]
+        format = reading.format
+        if format is None and 2 * reading.bad >= shapes.present:
+            return "stands in a column that is not made of numbers"
         known = is_number(text) if format is None else format.parse(text) is not None
         marked = format is not None and (format.thousands or format.before or format.after)
         if known and (marked or self._grid.accepts(text)):
             return None
-        example = next((said for _, said in self._found.shapes[column].example.values()), "")
+        example = next((said for _, said in shapes.example.values() if is_number(said)), "")
         return f"is not a number as the column writes them{f', such as {example!r}' if example else ''}"
 
 

@@ -15,7 +15,7 @@ from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError
 from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
 from kernmend.io._numpy import no_member
-from kernmend.io._text import Text, decode, replaced, split_records, write_records
+from kernmend.io._text import MISSING, Text, decode, replaced, split_records, write_records
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 BLANK = re.compile(r"[ \t\r\n]*")
@@ -209,7 +209,7 @@ def _replaced(line: str, values: Mapping[str, str]) -> str:
         else:
             line = line[:start] + _kept(line[start:end], values[key]) + line[end:]
     filled = bool(found)
-    for key in (key for key in values if key not in found and values[key] != ""):
+    for key in (key for key in values if key not in found and values[key] not in MISSING):
         body = line.rstrip()
         inner = body[:-1].rstrip()
         comma = f",{blank}" if filled else ""
@@ -222,6 +222,6 @@ def _kept(old: str, new: str) -> str:
     """Return a new value: as it is, null for nothing, or a number between the quotes of the old one if it had any."""
     if isinstance(new, Verbatim):
         return new
-    if not new:
+    if new in MISSING:
         return "null"
     return replaced(old, new) if old.startswith('"') else new

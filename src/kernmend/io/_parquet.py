@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.io._arrays import cast, check_image_shape, choose
-from kernmend.io._cells import Cells, Edits, Places, is_same_number, number_texts, wrong_number
+from kernmend.io._arrays import check_image_shape, choose
+from kernmend.io._cells import Cells, Edits, Places, cast, is_same_number, number_texts, wrong_number
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import FileError, check_expansion, damaged, need
 from kernmend.io._identifiers import measured, note
@@ -128,6 +128,14 @@ class TableCells(Cells):
     def label(self, row: int) -> str | None:
         """Return the name of a row in the index of pandas; None if there is none."""
         return None if self._labels is None else str(self._labels[row].as_py())
+
+    def written(self, values: Array, columns: Places) -> list[str]:
+        """Return the texts of numbers in the types of their columns; nothing for NaN, which is written as null."""
+        out = []
+        for value, j in zip(values, columns.tolist(), strict=True):
+            kind = np.dtype(self._kinds[j])
+            out.append("" if np.isnan(value) else number_texts(cast(np.atleast_1d(value), kind, "the column"))[0])
+        return out
 
     def same(self, column: int, text: str, other: str) -> bool:
         """Return whether two texts are the same number; null and NaN are not, unless both texts say so."""

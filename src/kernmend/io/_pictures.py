@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._arrays import cast
+from kernmend.io._cells import cast
 from kernmend.io._deep_png import is_deep, read_deep, write_deep
 from kernmend.io._files import FileError, damaged, need
 from kernmend.io._tiff import deep_colours, with_pages

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._arrays import cast
-from kernmend.io._cells import ArrayCells
+from kernmend.io._cells import ArrayCells, cast
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged
 from kernmend.io._numpy import no_member
