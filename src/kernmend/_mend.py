@@ -19,6 +19,8 @@ from kernmend.io import ChangeLog, Dataset, read, without_empty
 from kernmend.io.changes import Found, make_log
 from kernmend.io.frames import Table, as_table, changed, settle
 
+# What a fit says of single cells of its rows, which is not about others.
+OF_CELLS = ("entry_scores_", "entry_outliers_", "half_widths_", "unsure_", "whole_rows_")
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
 
 
@@ -266,7 +268,7 @@ def telling_of(estimator: Any, X: Array, found: Applied, *, entries: bool = Fals
     """
     out = copy.copy(estimator)
     if not entries:
-        for name in ("entry_scores_", "entry_outliers_"):
+        for name in OF_CELLS:
             vars(out).pop(name, None)
         if hasattr(out, "suspects_"):
             out.suspects_ = np.zeros(len(X), dtype=bool)

@@ -14,7 +14,7 @@ from kernmend.io import ChangeLog, FileError, patch, read, read_log, revert, wit
 from kernmend.io.changes import Found, make_log
 from kernmend.io.frames import settle
 
-WORDS = st.text(st.sampled_from('abé "=\'+-@\n;,'), max_size=5)
+WORDS = st.text(st.sampled_from("abé \"='+-@\n;,"), max_size=5)
 
 
 def found(data):
@@ -62,7 +62,9 @@ def tables(draw):
         note = quoted(draw(WORDS))
         lines.append([f"w{i}", number(x), number(y) if missing is None else missing, note])
     text = end.join(delimiter.join(line) for line in lines) + draw(st.sampled_from(["", end]))
-    encoding, mark = draw(st.sampled_from([("utf-8", ""), ("utf-8", "\ufeff"), ("cp1252", ""), ("utf-16-le", "\ufeff")]))
+    encoding, mark = draw(
+        st.sampled_from([("utf-8", ""), ("utf-8", "\ufeff"), ("cp1252", ""), ("utf-16-le", "\ufeff")])
+    )
     return f"{mark}{text}".encode(encoding)
 
 
@@ -110,7 +112,7 @@ def test_a_log_is_in_the_words_of_the_file(tmp_path):
         (2, "sum", "", "$77,12", "missing"),
     ]
     text = log.write(tmp_path / "log.csv").read_text()
-    assert "2,'=Rom,sum,,\"$77,12\"" in text  # no formula for a spreadsheet
+    assert '2,\'=Rom,sum,,"$77,12"' in text  # no formula for a spreadsheet
     again = read_log(tmp_path / "log.csv")
     assert all(list(getattr(again, name)) == list(getattr(log, name)) for name in ("label", "old", "new", "reason"))
     assert log.to_frame()["accepted"].all()
@@ -155,7 +157,7 @@ def test_a_row_that_is_emptied_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['{"x": 1 }', '{ }', '{"x": 1.50, "z": "word"}', '{"y": null,"x":2}', '{"x": true, "y": "3.5"}']
+    "line", ['{"x": 1 }', "{ }", '{"x": 1.50, "z": "word"}', '{"y": null,"x":2}', '{"x": true, "y": "3.5"}']
 )
 def test_keys_that_were_absent_are_taken_away_again(tmp_path, line):
     path = tmp_path / "in.jsonl"
@@ -283,7 +285,10 @@ GOOD = "1,b,x,3.5,9.5,,,wrong,3,why,yes\n"
         (HEAD + GOOD.replace(",x,", ",../../etc/passwd,"), "line 2: .* has no column '../../etc/passwd'"),
         (HEAD + GOOD.replace(",x,", ",column 9,"), "has no column 'column 9'"),
         (HEAD + GOOD.replace(",x,", ",pixels 0-2,"), "has no column 'pixels 0-2'"),
-        (HEAD + GOOD.replace(",x,3.5", ",name,b"), "the new value '9.5' stands in a column that is not made of numbers"),
+        (
+            HEAD + GOOD.replace(",x,3.5", ",name,b"),
+            "the new value '9.5' stands in a column that is not made of numbers",
+        ),
         (HEAD + GOOD + GOOD, "line 3: row 1, column 'x' is there a second time"),
         (HEAD + GOOD.replace("9.5", "=cmd()"), "line 2 holds '=cmd\\(\\)', which is a formula"),
         (HEAD + GOOD.replace("why", "@SUM(A1)"), "line 2 holds '@SUM\\(A1\\)', which is a formula"),

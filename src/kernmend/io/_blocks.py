@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io import _arrays, _parquet
 from kernmend.io._arrays import Entry, array_dataset, check_image_shape, pick
+from kernmend.io._cells import ArrayCells, Cells
 from kernmend.io._containers import Worker, Zarr
 from kernmend.io._dataset import (
     Dataset,
@@ -50,6 +51,19 @@ SAMPLE = 2000
 OUT = "out"
 
 
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The numbers of one block, with their texts."""
+
+    X: Array
+    cells: Cells
+    places: NDArray[np.intp]
+    columns: tuple[str, ...] | None
+    row_labels: None = None
+    formats: None = None
+    rows: None = None
+
+
 @dataclass(frozen=True)
 class Blocks(ABC):
     """A file or folder as blocks of rows. It can be pickled, so that other processes can read and write blocks."""
@@ -68,8 +82,12 @@ class Blocks(ABC):
         """Prepare a working folder."""
 
     @abstractmethod
-    def put(self, folder: Path, k: int, A: Array) -> Mask:
-        """Write block k with the values of `A` where these differ, and return the mask of what differs."""
+    def put(self, folder: Path, k: int, A: Array) -> tuple[Array, Mask]:
+        """Write block k with the values of `A` where these differ; return its values, and the mask of what differs."""
+
+    @abstractmethod
+    def source(self, k: int) -> "Block":
+        """Return block k as the source of a change log."""
 
     @abstractmethod
     def endings(self, folder: Path) -> list[Any]:
@@ -91,7 +109,7 @@ class ZarrBlocks(Blocks):
     def begin(self, folder: Path) -> None:
         shutil.copytree(self.ask.path, folder / OUT)
 
-    def put(self, folder: Path, k: int, A: Array) -> Mask:
+    def put(self, folder: Path, k: int, A: Array) -> tuple[Array, Mask]:
         raw, start = self._raw(k), sum(self.sizes[:k])
         values, changed = to_write(
             A, _arrays.numbers(raw, self.features, self.ask), self.integer, self.bounds, self.ask.path
@@ -103,7 +121,13 @@ class ZarrBlocks(Blocks):
                 rows = slice(first, first + self.step)
                 if changed[rows].any():
                     there[start + first : start + first + len(new[rows])] = new[rows]
-        return changed
+        return values, changed
+
+    def source(self, k: int) -> Block:
+        raw = self._raw(k)
+        shape = raw.shape[1:] if raw.ndim > 2 else None
+        cells = ArrayCells(raw, _not_here, image_shape=shape)
+        return Block(_arrays.numbers(raw, self.features, self.ask), cells, self.features, None)
 
     def endings(self, folder: Path) -> list[Any]:
         return []
@@ -139,7 +163,7 @@ class ParquetBlocks(Blocks):
             if name not in self.files and Path(name).name != "_metadata":  # which tells of row groups as they were
                 shutil.copyfile(self.ask.path / name, folder / OUT / name)
 
-    def put(self, folder: Path, k: int, A: Array) -> Mask:
+    def put(self, folder: Path, k: int, A: Array) -> tuple[Array, Mask]:
         table = self._table(k)
         X = _parquet.numbers(table, self.features, self.kinds, self.ask)
         values, changed = to_write(A, X, self.integer, self.bounds, self.ask.path)
@@ -147,7 +171,14 @@ class ParquetBlocks(Blocks):
         temporary = folder / "pieces" / f"{k}.{os.getpid()}"
         need("pyarrow.parquet", "parquet").write_table(new, temporary, **self._layout(self.groups[k][0]))
         temporary.replace(folder / "pieces" / str(k))
-        return changed
+        return values, changed
+
+    def source(self, k: int) -> Block:
+        table = self._table(k)
+        cells = _parquet.TableCells(table, _not_here)
+        places = np.array(self.features, dtype=np.intp)
+        names = tuple((cells.columns or ())[j] for j in self.features)
+        return Block(_parquet.numbers(table, self.features, self.kinds, self.ask), cells, places, names)
 
     def endings(self, folder: Path) -> list[Any]:
         return [Joining(self, folder, number) for number in range(len(self.files))]

@@ -14,6 +14,8 @@ from kernmend.io._cells import Cells, Edits, Verbatim
 from kernmend.io._change_log import ChangeLog, read_log
 from kernmend.io._dataset import write_whole
 from kernmend.io._files import FileError, opening, stamp
+from kernmend.io._parquet import Parquet
+from kernmend.io._parquet_folder import FolderCells, is_parquet_folder
 from kernmend.io._reading import check_layout, recognise, request
 
 # Names of columns that have none: several pixels of an image, and one column.
@@ -91,7 +93,7 @@ def _readings(source: Any, layout: dict[str, Any]) -> Iterator[tuple[dict[str, A
     """
     yield layout, False
     path = request(source).path
-    if "header" in recognise(path).layout:
+    if path.is_file() and "header" in recognise(path).layout:
         if layout.get("header") is None:
             yield layout | {"header": True}, False
             yield layout | {"header": False}, False
@@ -102,9 +104,11 @@ def open_cells(path: str | Path, *, blank: bool = False, **layout: Any) -> CellF
     """Return a file as cells; `blank` counts lines with nothing in them as rows."""
     ask = replace(request(path, **layout), blank=blank)
     with opening(ask.path, "read"):
+        known = stamp(ask.path) if ask.path.exists() else None
+        if is_parquet_folder(ask.path):
+            return CellFile(FolderCells(ask), ask.path, "parquet", True, Parquet.endings, known)
         format = recognise(ask.path)
         check_layout(ask, format)
-        known = stamp(ask.path)
         return CellFile(format.cells(ask), ask.path, format.name, ask.path.is_dir(), format.endings, known)
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io._cells import number_texts
 from kernmend.io._change_log import ChangeLog
-from kernmend.io._dataset import Dataset
 
 MISSING, WRONG = "missing", "wrong"
 
@@ -26,10 +25,10 @@ class Found(NamedTuple):
 
 
 def make_log(source: Any, A: Array, found: Found) -> ChangeLog:
-    """Return the log of what differs between the numbers of `source`, a data set or a table, and the mended `A`.
+    """Return the log of what differs between the numbers of `source` and the mended `A`.
 
-    `A` is as it will be written: rounded as the file writes its numbers. Changes that were proposed and not made are in
-    it too, as not accepted.
+    `source` is a data set, a block of one, or a table without a file, whose numbers become texts. `A` is as it will be
+    written: rounded as the file writes its numbers. Changes that were proposed and not made are not accepted.
     """
     X = source.X
     differs = ~((A == X) | (np.isnan(A) & np.isnan(X)))
@@ -105,19 +104,21 @@ class _Notes:
 
 def _texts(source: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> list[str]:
     """Return what stands in some cells of the file, or numbers as texts if there is none."""
-    if not isinstance(source, Dataset):
+    if not hasattr(source, "cells"):
         return number_texts(values)
-    return source.cells.texts(rows if source.rows is None else source.rows[rows], source.places[columns])
+    out: list[str] = source.cells.texts(rows if source.rows is None else source.rows[rows], source.places[columns])
+    return out
 
 
 def _written(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
     """Return numbers as they are written to columns."""
-    if not isinstance(source, Dataset):
+    if not hasattr(source, "cells"):
         return number_texts(values)
     if source.formats is not None:
         formats = source.formats
         return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
-    return source.cells.written(values, source.places[columns])
+    out: list[str] = source.cells.written(values, source.places[columns])
+    return out
 
 
 def _bounds(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
@@ -130,7 +131,7 @@ def _bounds(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
 
 def _names(source: Any, columns: NDArray[np.intp]) -> list[str]:
     """Return the names of columns; their numbers in the file where they have none."""
-    places = source.places if isinstance(source, Dataset) else np.arange(source.X.shape[1])
+    places = source.places if hasattr(source, "places") else np.arange(source.X.shape[1])
     names = source.columns or tuple(f"column {j}" for j in places.tolist())
     return [names[j] for j in columns.tolist()]
 
@@ -140,10 +141,11 @@ def _names(source: Any, columns: NDArray[np.intp]) -> list[str]:
 
 def _has_pixels(source: Any) -> bool:
     """Return whether cells are pixels of images, of which many change together."""
-    return isinstance(source, Dataset) and source.cells.image_shape is not None and source.columns is None
+    cells = getattr(source, "cells", None)
+    return cells is not None and cells.image_shape is not None and source.columns is None
 
 
-def _in_blocks(log: ChangeLog, source: Dataset, columns: NDArray[np.intp]) -> ChangeLog:
+def _in_blocks(log: ChangeLog, source: Any, columns: NDArray[np.intp]) -> ChangeLog:
     """Return a log in which pixels that follow each other in a line of an image are one entry."""
     shape = source.cells.image_shape or (1, 1)
     line = int(np.prod(shape[1:]))
