@@ -115,7 +115,7 @@ def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **fac
         format=format,
         source=ask.path,
         save=save_matrix,
-        cells=ArrayCells(raw, save, image_shape=image_shape),
+        cells=ArrayCells(raw, save),
         places=features,
         **facts,
     )

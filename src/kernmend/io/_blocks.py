@@ -59,6 +59,7 @@ class Block:
     cells: Cells
     places: NDArray[np.intp]
     columns: tuple[str, ...] | None
+    image_shape: tuple[int, ...] | None = None
     row_labels: None = None
     formats: None = None
     rows: None = None
@@ -126,8 +127,10 @@ class ZarrBlocks(Blocks):
     def source(self, k: int) -> Block:
         raw = self._raw(k)
         shape = raw.shape[1:] if raw.ndim > 2 else None
-        cells = ArrayCells(raw, _not_here, image_shape=shape)
-        return Block(_arrays.numbers(raw, self.features, self.ask), cells, self.features, None)
+        shape = self.ask.image_shape or shape
+        return Block(
+            _arrays.numbers(raw, self.features, self.ask), ArrayCells(raw, _not_here), self.features, None, shape
+        )
 
     def endings(self, folder: Path) -> list[Any]:
         return []

@@ -33,7 +33,6 @@ class Cells(ABC):
     columns: tuple[str, ...] | None
     height: int
     width: int
-    image_shape: tuple[int, ...] | None = None
     exact: bool = True
     """Whether what is written is read back as the same: pictures that are compressed with loss are not."""
 
@@ -82,13 +81,12 @@ class ArrayCells(Cells):
         save: Callable[[Path, NDArray[Any] | None], None],
         *,
         labels: Sequence[str] | None = None,
-        image_shape: tuple[int, ...] | None = None,
         exact: bool = True,
     ) -> None:
         self._raw, self._save, self._labels = raw, save, labels
         self.columns = None
         self.height, self.width = len(raw), int(np.prod(raw.shape[1:], dtype=np.int64))
-        self.image_shape, self.exact = image_shape, exact
+        self.exact = exact
 
     def texts(self, rows: Places, columns: Places) -> list[str]:
         """Return the numbers of some cells as texts."""

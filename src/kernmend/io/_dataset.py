@@ -1,7 +1,7 @@
 """A data set from a file: the numbers, what they are called, and how to put mended ones back."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -130,6 +130,7 @@ class Dataset:
     integer : bool array (d,), the features that stay whole numbers.
     formats : how each feature writes its numbers, in a table of texts; None elsewhere.
     passed : names of what is passed through untouched: columns, other arrays, other files.
+    why_passed : why, by name, in a few words; not of all.
     notes : what a user should know of how the file was read, one sentence each.
     rows : numbers (n,) of the rows of X among those of the file, where some have no number; None if all have one.
     format : the name of the format: "csv", "parquet", "npy", ...
@@ -162,6 +163,7 @@ class Dataset:
     formats: tuple[NumberFormat, ...] | None = field(default=None, repr=False)
     rows: NDArray[np.intp] | None = field(default=None, repr=False)
     passed: tuple[str, ...] = ()
+    why_passed: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     format: str
     source: Path
@@ -295,6 +297,7 @@ def without_empty(data: Dataset) -> Dataset:
         places=data.places[columns],
         rows=rows if n_empty else None,
         passed=data.passed + tuple(names[j] for j in np.flatnonzero(~lasting)),
+        why_passed={**data.why_passed, **{names[j]: "empty" for j in np.flatnonzero(~lasting)}},
         notes=data.notes + ((note,) if n_empty else ()),
         save=save,
     )

@@ -18,7 +18,7 @@ from kernmend.io._arrays import check_image_shape, choose
 from kernmend.io._cells import Cells, Edits, Places, is_same_number
 from kernmend.io._dataset import Dataset, Mask, Request
 from kernmend.io._files import FileError
-from kernmend.io._identifiers import measured, note
+from kernmend.io._identifiers import WORDS, measured, note
 from kernmend.io._number_format import NumberFormat, Reading, Shapes, add_cells, best_readings, is_number
 from kernmend.io._text import MISSING, plain, unique
 
@@ -139,12 +139,14 @@ def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, not
     X = grid_values(grid, columns, chosen.tolist(), ask)
     formats = columns.formats(chosen.tolist())
     said: tuple[str, ...] = ()
+    identifiers: dict[int, str] = {}
     if ask.columns is None:
         names = None if columns.names is None else [columns.names[j] for j in chosen]
         whole = np.array([one.whole for one in formats])
         zeros = np.array([columns.shapes[j].zeros for j in chosen])
         keep, found = measured(names, X, whole, zeros)
         said = note([(columns.name(int(chosen[k])), reason) for k, reason in found])
+        identifiers = {int(chosen[k]): WORDS[reason] for k, reason in found}
         chosen, X = chosen[keep], X if keep.all() else np.ascontiguousarray(X[:, keep])
         formats = columns.formats(chosen.tolist())
     formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
@@ -162,6 +164,10 @@ def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, not
         integer=np.array([one.whole for one in formats]),
         formats=formats,
         passed=tuple(columns.name(int(j)) for j in left),
+        why_passed={
+            columns.name(j): identifiers.get(j) or _why_left(columns, j, ask, named=labels is not None)
+            for j in left.tolist()
+        },
         notes=(*notes, *said, *_notes(columns, set(chosen.tolist()))),
         format=format,
         source=ask.path,
@@ -169,6 +175,17 @@ def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, not
         cells=GridCells(grid, lambda: columns),
         places=chosen,
     )
+
+
+def _why_left(columns: Columns, j: int, ask: Request, *, named: bool) -> str:
+    """Return why a column is passed through that is no identifier; `named` says that the first names the rows."""
+    if named and j == 0:
+        return "names the rows"
+    if not columns.shapes[j].present:
+        return "empty"
+    if columns.numeric[j]:
+        return "not asked for" if ask.columns is not None else "to be kept"
+    return "numbers with several units" if columns.readings[j].others else "not made of numbers"
 
 
 def _edits(chosen: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask) -> Edits:

@@ -128,7 +128,6 @@ def _dataset(
             X.astype(first.kind.dtype),
             save_pixels,
             labels=images,
-            image_shape=first.values.shape,
             exact=lossless,
         ),
         places=np.arange(X.shape[1]),

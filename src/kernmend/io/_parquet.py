@@ -12,7 +12,7 @@ from kernmend.io._arrays import check_image_shape, choose
 from kernmend.io._cells import Cells, Edits, Places, cast, is_same_number, number_texts, wrong_number
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import FileError, check_expansion, damaged, need
-from kernmend.io._identifiers import measured, note
+from kernmend.io._identifiers import WORDS, measured, note
 from kernmend.io._numpy import no_member
 from kernmend.io._text import unique
 
@@ -56,9 +56,11 @@ def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> 
         raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
     X = numbers(table, features, kinds, ask)
     said: tuple[str, ...] = ()
+    why = dict.fromkeys(index, "names the rows")
     if ask.columns is None:
         keep, found = measured([names[j] for j in features], X, np.array([kind.kind != "f" for kind in kinds]))
         said = note([(names[features[k]], reason) for k, reason in found])
+        why |= {names[features[k]]: WORDS[reason] for k, reason in found}
         if not keep.all():
             features, kinds = [features[k] for k in np.flatnonzero(keep)], [kinds[k] for k in np.flatnonzero(keep)]
             X = numbers(table, features, kinds, ask)
@@ -73,6 +75,7 @@ def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> 
         image_shape=check_image_shape(ask, len(features)),
         integer=np.array([kind.kind != "f" for kind in kinds]),
         passed=tuple(names[j] for j in np.setdiff1d(np.arange(len(names)), features)),
+        why_passed=why,
         notes=said,
         format=format,
         source=ask.path,

@@ -155,7 +155,7 @@ class _Fitting:
         number, pixels = NUMBERED.fullmatch(name), PIXELS.fullmatch(name)
         if number and int(number[1]) < cells.width:
             return int(number[1]), int(number[1]) + 1
-        if pixels and cells.image_shape is not None and int(pixels[1]) <= int(pixels[2]) < cells.width:
+        if pixels and cells.columns is None and int(pixels[1]) <= int(pixels[2]) < cells.width:
             return int(pixels[1]), int(pixels[2]) + 1
         raise self._refused(k, f"{self._file.source} has no column {name[:40]!r}")
 

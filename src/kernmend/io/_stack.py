@@ -59,7 +59,7 @@ class TiffStack(Format):
             format=self.name,
             source=ask.path,
             save=save,
-            cells=ArrayCells(X.astype(kind.dtype), save_pixels, labels=labels, image_shape=shape),
+            cells=ArrayCells(X.astype(kind.dtype), save_pixels, labels=labels),
             places=np.arange(X.shape[1]),
         )
 

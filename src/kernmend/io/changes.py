@@ -140,15 +140,14 @@ def _names(source: Any, columns: NDArray[np.intp]) -> list[str]:
 
 
 def _has_pixels(source: Any) -> bool:
-    """Return whether cells are pixels of images, of which many change together."""
-    cells = getattr(source, "cells", None)
-    return cells is not None and cells.image_shape is not None and source.columns is None
+    """Return whether cells are pixels of images, of which many change together, and not texts of their own."""
+    plain = source.columns is None and getattr(source, "formats", None) is None
+    return plain and getattr(source, "image_shape", None) is not None
 
 
 def _in_blocks(log: ChangeLog, source: Any, columns: NDArray[np.intp]) -> ChangeLog:
     """Return a log in which pixels that follow each other in a line of an image are one entry."""
-    shape = source.cells.image_shape or (1, 1)
-    line = int(np.prod(shape[1:]))
+    line = int(np.prod(source.image_shape[1:]))
     if not len(log):
         return log
     same = (np.diff(log.row) == 0) & (np.diff(columns) == 1) & (columns[1:] % line != 0)
