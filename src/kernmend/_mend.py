@@ -17,7 +17,7 @@ from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
 from kernmend.io import ChangeLog, Dataset, read, without_empty
 from kernmend.io._number_format import describe
-from kernmend.io.changes import Found, make_log
+from kernmend.io.changes import Found, make_log, worst_rows
 from kernmend.io.frames import Table, as_table, changed, settle
 
 # What a fit says of single cells of its rows, which is not about others.
@@ -69,7 +69,7 @@ class Mended:
         # What the file has: rounded as it writes its numbers.
         found = Applied(self._settled, self.flags, self.scores, self.suspects)
         told = telling_of(self.estimator, source.X, found, entries=True)
-        page = report_data(told, file=file_facts(source, self.changes), **facts)
+        page = report_data(told, file=file_facts(source, self._settled, self._found), **facts)
         return write_page(page, Path(path), title=title or source.source.name, force=force)
 
     def write(self, path: Any, *, force: bool = False) -> Path:
@@ -86,8 +86,12 @@ class Mended:
     @property
     def changes(self) -> ChangeLog:
         """Which cells were changed, from what to what, with interval and reason; for a file, in its own text."""
-        found = Found(self.scores, self.flags, cell_records(self.estimator))
-        return make_log(self._source, self._settled, found)
+        return make_log(self._source, self._settled, self._found)
+
+    @property
+    def _found(self) -> Found:
+        """What was found of rows and cells."""
+        return Found(self.scores, self.flags, cell_records(self.estimator))
 
     @property
     def changed(self) -> NDArray[np.bool_]:
@@ -243,17 +247,18 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> M
     return Mended(data, *found, estimator, source, settled)
 
 
-def file_facts(data: Dataset, log: ChangeLog) -> Any:
-    """Return what a report tells of a file: its name, its changes, what its columns are."""
-    from kernmend.report import FileFacts
+def file_facts(data: Dataset, A: Array, found: Found) -> Any:
+    """Return what a report tells of a file that was mended to `A`: its name, its changes, what its columns are."""
+    from kernmend.report import MOST_CELLS, FileFacts
 
+    among, total = worst_rows(data, A, found, MOST_CELLS)
     types = tuple(
         "pixel" if data.image_shape is not None else describe(whole, None if data.formats is None else data.formats[j])
         for j, whole in enumerate(data.integer.tolist())
     )
     passed = tuple((name, data.why_passed.get(name, "not made of numbers")) for name in data.passed)
     name = data.source.name if data.member is None else f"{data.source.name}::{data.member}"
-    return FileFacts(name, log, types, passed, data.rows)
+    return FileFacts(name, make_log(data, A, found, among), total, types, passed, data.rows)
 
 
 def cell_records(estimator: Any) -> NDArray[Any] | None:

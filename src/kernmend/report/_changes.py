@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io import ChangeLog
-from kernmend.io.changes import Found, make_log
+from kernmend.io._patching import PIXELS
+from kernmend.io.changes import Found, make_log, worst_rows
 from kernmend.report._given import Given, Rows, rounded
 
-# Bytes of all lines in a page, as text: with rows, map and scores a page stays below 5 MB.
-MOST_BYTES = 2_000_000
+# Number of cells whose changes are looked at for a page, and bytes of those kept there, as text: with rows, map and
+# scores a page of 10,000 rows stays below 2 MB.
+MOST_CELLS, MOST_BYTES = 20_000, 800_000
 # Number of good rows beside a mended one that are named, and number of rows for which they are looked up.
 NEAREST, EXPLAINED = 3, 200
 TEXTS = ("column", "old", "new", "low", "high", "kind", "score", "reason")
@@ -24,12 +26,14 @@ TEXTS = ("column", "old", "new", "low", "high", "kind", "score", "reason")
 class FileFacts:
     """What is known of the file that was mended.
 
-    `name` is what was typed for it, `log` its change log, `types` what each feature is in words, `passed` the columns
-    that were passed over, with reasons, `rows` the numbers of the rows in the file if some of these are left out.
+    `name` is what was typed for it, `log` its change log, of the worst rows if it is long, `total` the number of all
+    changes, `types` what each feature is in words, `passed` the columns that were passed over, with reasons, `rows` the
+    numbers of the rows in the file if some of these are left out.
     """
 
     name: str
     log: ChangeLog
+    total: int
     types: tuple[str, ...]
     passed: tuple[tuple[str, str], ...]
     rows: NDArray[np.intp] | None = None
@@ -54,8 +58,8 @@ class ChangedRows:
     image_shape: tuple[int, ...] | None
 
 
-def log_of(est: Any, given: Given, image_shape: Any) -> ChangeLog:
-    """Return the change log of a fitted estimator that mended no file: numbers as texts."""
+def log_of(est: Any, given: Given, image_shape: Any) -> tuple[ChangeLog, int]:
+    """Return the change log of the worst rows of a fitted estimator that mended no file, and the number of changes."""
     rows = given.changed
     labels = None if given.row_labels is None else tuple(given.row_labels[row] for row in rows.tolist())
     source = ChangedRows(given.before(rows), rows, given.columns, labels, image_shape)
@@ -65,10 +69,12 @@ def log_of(est: Any, given: Given, image_shape: Any) -> ChangeLog:
         records = records[np.isin(records["row"], rows)]
         records = records.copy()
         records["row"] = np.searchsorted(rows, records["row"])
-    return make_log(source, given.after(rows), Found(est.outlier_scores_[rows], est.outliers_[rows], records))
+    after, found = given.after(rows), Found(est.outlier_scores_[rows], est.outliers_[rows], records)
+    among, total = worst_rows(source, after, found, MOST_CELLS)
+    return make_log(source, after, found, among), total
 
 
-def change_facts(est: Any, given: Given, log: ChangeLog, file: FileFacts | None) -> dict[str, Any]:
+def change_facts(est: Any, given: Given, log: ChangeLog, total: int, file: FileFacts | None) -> dict[str, Any]:
     """Return the lines of a change log, those of the worst rows first, as many as fit, and the nearest good rows.
 
     Texts are as in the file of the log, an apostrophe before what might be a formula; `numbers` are old, new, low and
@@ -82,19 +88,27 @@ def change_facts(est: Any, given: Given, log: ChangeLog, file: FileFacts | None)
     kept, size = [], 0
     for k in order.tolist():
         _, label, *texts, accepted = lines[k]
+        size += sum(len(text.encode()) + 4 for text in {label, *texts} if text not in known)
         places = [known.setdefault(text, len(known)) for text in (label, *texts)]
         line = [int(at[k]), *places, int(accepted == "yes"), numbers[k]]
-        size += len(json.dumps(line)) + (len(texts[-1]) if places[-1] == len(known) - 1 else 0)
+        size += len(json.dumps(line))
         if size > MOST_BYTES:
             break
         kept.append(line)
-    rows = list(dict.fromkeys(line[0] for line in kept))
+    rows, known_texts = list(dict.fromkeys(line[0] for line in kept)), list(known)
     return {
-        "total": len(log),
-        "texts": list(known),
+        "total": total,
+        "cells": sum(_size(known_texts[line[2]]) for line in kept),
+        "texts": known_texts,
         "lines": kept,
         "nearest": _nearest(est, rows, given),
     }
+
+
+def _size(column: str) -> int:
+    """Return the number of cells that a line is about, by the name of its column."""
+    pixels = PIXELS.fullmatch(column)
+    return 1 if pixels is None else int(pixels[2]) - int(pixels[1]) + 1
 
 
 def _numbers(est: Any, given: Given, log: ChangeLog, at: Rows) -> list[list[float | None] | None]:
