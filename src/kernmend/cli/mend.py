@@ -176,13 +176,20 @@ _of_cluster = _together(
 @click.option("--changes", type=FILE, help="A csv of all changes, to edit and apply with kernmend patch.")
 @click.option("--save-model", type=FILE, help="The model, for kernmend apply.")
 @click.option("--good", type=ANY, metavar="FILE", help="Rows known to be good, of the same columns, to learn from.")
+@click.option("--labels", metavar="COLUMN", help="Says good or wrong of the rows that you know, nothing of others.")
 @_of_data
 @_of_layout
 @_of_method
 @_of_cluster
 @_of_run
 def mend(
-    source: Path, workers: int | None, memory: str | None, cluster: str | None, good: Path | None, **options: Any
+    source: Path,
+    workers: int | None,
+    memory: str | None,
+    cluster: str | None,
+    good: Path | None,
+    labels: str | None,
+    **options: Any,
 ) -> None:
     """Find what is wrong in INPUT, mend it, write it in the same format."""
     if workers is not None and cluster is not None:
@@ -192,10 +199,11 @@ def mend(
     if workers is None and cluster is None:
         from kernmend.cli.work import run_mend
 
-        run_mend(source, good=good, **options)
+        run_mend(source, good=good, labels=labels, **options)
     else:
-        if good is not None:
-            raise click.UsageError("--good is for data in memory: leave out --workers and --cluster")
+        for name, value in (("--good", good), ("--labels", labels)):
+            if value is not None:
+                raise click.UsageError(f"{name} is for data in memory: leave out --workers and --cluster")
         from kernmend.cli.cluster import run_mend_by_blocks
 
         where = {"workers": workers, "memory": memory, "cluster": cluster}

@@ -27,6 +27,7 @@ from kernmend.io import Dataset, FileError, read, replacing, without_empty
 from kernmend.io import model_file as saving
 from kernmend.io.changes import Found, make_log
 from kernmend.io.frames import changed, settle
+from kernmend.io.known import Known
 
 LAYOUT = ("header", "delimiter", "decimal", "thousands", "encoding")  # options on how a table is read
 NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
@@ -43,6 +44,7 @@ def run_mend(
     changes: Path | None,
     save_model: Path | None,
     good: Path | None,
+    labels: str | None,
     method: str,
     **options: Any,
 ) -> None:
@@ -53,8 +55,9 @@ def run_mend(
         data = _read(source, options)
         estimator = make_estimator(method, data, options)
         reference = None if good is None else _read_good(good, data, method, options)
+        known = None if labels is None else _read_labels(labels, data, method)
         with failing(estimator):
-            mended = sugar.fit(estimator, data, reference)
+            mended = sugar.fit(estimator, data, reference, known)
         interrupted = was_interrupted(estimator)
         if interrupted and output is None:
             raise KeyboardInterrupt
@@ -63,6 +66,8 @@ def run_mend(
         facts["suspects"] = cli_words.numbered(data, cli_words.ranked(mended.scores, mended.suspects))
         if reference is not None:
             facts |= {"good": str(good), "good_rows": len(reference)}
+        if known is not None:
+            facts |= {"known_good": int(known.good.sum()), "known_wrong": int(known.wrong.sum())}
         with writing():
             facts["output"] = str(mended.write(target, force=options["force"]))
             if report is not None:
@@ -198,6 +203,13 @@ def of_reading(options: dict[str, Any]) -> dict[str, Any]:
 def _read_good(good: Path, data: Dataset, method: str, options: dict[str, Any]) -> Array:
     try:
         return sugar.good_rows(good, data, method, **of_reading(options))
+    except ValueError as error:  # a FileError too
+        raise Refused(str(error)) from error
+
+
+def _read_labels(labels: str, data: Dataset, method: str) -> Known:
+    try:
+        return sugar.known(None, data, labels, method)
     except ValueError as error:  # a FileError too
         raise Refused(str(error)) from error
 
