@@ -23,7 +23,17 @@ from kernmend._typing import Array
 from kernmend.detect import Found
 from kernmend.repair.calibrate import in_order
 from kernmend.repair.filling import ENOUGH, Filler
-from kernmend.repair.intervals import KINDS, MISSING, WHOLE, Intervals, conformal_quantile, scales, some_rows
+from kernmend.repair.intervals import (
+    KINDS,
+    MISSING,
+    WHOLE,
+    Intervals,
+    by_kind,
+    column_factors,
+    conformal_quantile,
+    scales,
+    some_rows,
+)
 from kernmend.repair.row_mender import RowMender
 
 TRIED = 100
@@ -61,10 +71,11 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     Ctrl-C ends the trials, not the fit.
     """
     found: list[Residuals] = []
-    good = np.flatnonzero(~fitted.found.rows)
+    good, L = np.flatnonzero(~fitted.found.rows), rows.mender.L
+    factors = column_factors(L)
     if len(good) >= FEWEST:
         try:
-            for trial in _trials(rows, fitted, good, seed):
+            for trial in _trials(rows, fitted, good, factors, seed):
                 found += trial.residuals()
         except KeyboardInterrupt:
             found = []
@@ -73,10 +84,10 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
         parts = [each for each in found if each.kind == kind]
         values, weights = (np.concatenate([np.zeros(0), *(each[place] for each in parts)]) for place in (1, 2))
         quantiles.append(conformal_quantile(values, level, weights))
-    return Intervals.against(rows.mender.L, level, np.array(quantiles))
+    return Intervals.against(L, level, np.array(quantiles), factors)
 
 
-def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], seed: int) -> "list[Trial]":
+def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, seed: int) -> "list[Trial]":
     """Return parts of the good rows to hold out, with the others: several where rows are few.
 
     Rows that lack nothing are held out if there are enough. What is drawn does not depend on the order of the data.
@@ -88,7 +99,7 @@ def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], seed: int) 
     from_these = from_these[np.lexsort(fitted.filled[from_these].T[::-1])]
     order = rng.permutation(from_these)
     folds = min(len(order) // count, -(-TRIED // count), FOLDS)
-    return [Trial(rows, fitted, good, order[k * count : (k + 1) * count], rng) for k in range(folds)]
+    return [Trial(rows, fitted, good, factors, order[k * count : (k + 1) * count], rng) for k in range(folds)]
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,7 @@ class Trial:
     rows: RowMender
     fitted: Fitted
     good: NDArray[np.intp]
+    factors: Array
     held: NDArray[np.intp]
     rng: np.random.Generator
 
@@ -121,7 +133,9 @@ class Trial:
             if donors.any():
                 drawn = self._drawn(donors)
                 errors = X[drawn] - mended[drawn]
-                wrong = np.where(errors == 0.0, self.truth, X[drawn]) if replaced else self.truth + errors
+                wrong = self.truth + errors
+                if replaced:  # what an entry was replaced by says nothing of the truth
+                    wrong = np.where(np.abs(errors) > self.rows.entry_tolerance, X[drawn], wrong)
                 out += self._injected(wrong, int(donors.sum()), 0.0 if replaced else self.by_chance(errors))
         return out
 
@@ -144,7 +158,7 @@ class Trial:
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
         filler = Filler.against(others[: done if done >= ENOUGH else None])
         A = filler.fill(np.where(hidden | lacks[self.held], np.nan, self.truth))
-        values = self._scaled(A, hidden & ~lacks[self.held])
+        values = self._scaled(A, hidden & ~lacks[self.held], MISSING)
         return Residuals(MISSING, values, np.ones(values.size))
 
     def _injected(self, X: Array, count: int, anywhere: float) -> list[Residuals]:
@@ -160,7 +174,10 @@ class Trial:
         for kind in np.unique(kinds[found.rows]).tolist():
             which = changed & (kinds == kind)[:, np.newaxis]
             share = anywhere if kind == WHOLE else 0.0
-            near, far = self._scaled(A, which), self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0)
+            near, far = (
+                self._scaled(A, which, kind),
+                self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0),
+            )
             weight = count / len(X) * near.size
             for values, part in ((near, 1.0 - share), (far, share)):
                 out.append(Residuals(kind, values, np.full(values.size, part * weight / max(values.size, 1))))
@@ -188,15 +205,15 @@ class Trial:
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
         changed: NDArray[np.bool_] = np.not_equal(A, X[drawn])
-        return self._distances(A, other)[changed]
+        return self._distances(A, other, WHOLE)[changed]
 
-    def _scaled(self, A: Array, which: NDArray[np.bool_]) -> Array:
-        """Return |truth - A| in units of its scale, of the given entries."""
-        return self._distances(A, self.truth)[which & ~np.isnan(self.fitted.X[self.held])]
+    def _scaled(self, A: Array, which: NDArray[np.bool_], kind: int) -> Array:
+        """Return |truth - A| in units of its scale, of the given entries of rows that were changed in one way."""
+        return self._distances(A, self.truth, kind)[which & ~np.isnan(self.fitted.X[self.held])]
 
-    def _distances(self, A: Array, truth: Array) -> Array:
+    def _distances(self, A: Array, truth: Array, kind: int) -> Array:
         """Return |truth - A| in units of its scale."""
         L = self.against.mender.L
-        scale = scales(A, some_rows(L), L.std(axis=0))
+        scale = scales(A, some_rows(L), L.std(axis=0)) * by_kind(self.factors, kind)
         out: Array = np.abs(A - truth) / np.maximum(scale, np.finfo(np.float64).tiny)
         return out
