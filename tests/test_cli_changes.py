@@ -74,15 +74,16 @@ def test_apply_writes_logs(kernmend, table, tmp_path):
     new = [tmp_path / "a.csv", tmp_path / "b.csv"]
     done = kernmend("apply", model, *new, "-o", tmp_path / "out", "--changes", tmp_path / "logs", "--json")
     facts = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [fact["changes"] for fact in facts] == [
-        str(tmp_path / "logs" / f"{n}.changes.csv") for n in ("a.csv", "b.csv")
-    ]
+    logs = [tmp_path / "logs" / f"{name}.changes.csv" for name in ("a.csv", "b.csv")]
+    assert [fact["changes"] for fact in facts] == [str(log) for log in logs]
     kernmend("revert", facts[1]["output"], facts[1]["changes"], "-o", tmp_path / "back.csv")
     assert (tmp_path / "back.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     page = tmp_path / "page.html"
     kernmend("apply", model, new[0], "--changes", tmp_path / "one.csv", "--report", page)
     log = read_log(tmp_path / "one.csv")
     assert set(log.row) == set(WRONG)
+    assert sorted(log.column) == ["x", "x", "y", "y"]
+    assert all(float(log.low[k]) <= float(log.new[k]) <= float(log.high[k]) for k in range(len(log)))
     assert "kernmend patch a.csv a.decisions.csv -o a.reviewed.csv" in page.read_text()
 
 
@@ -95,6 +96,21 @@ def test_a_baseline_has_a_log_without_intervals(kernmend, table, tmp_path):
     assert set(changes.reason) <= {"the row does not fit the others", "moved by the model"}
     kernmend("revert", tmp_path / "out.csv", log, "-o", tmp_path / "back.csv")
     assert (tmp_path / "back.csv").read_bytes() == table.read_bytes()
+
+
+def test_intervals_and_what_is_unsure(kernmend, table, tmp_path):
+    log = tmp_path / "log.csv"
+    kernmend(
+        "mend", table, "--interval", "0.5", "--unsure", "blank", "--changes", log, "--save-model", tmp_path / "model"
+    )
+    model = library.load(tmp_path / "model")
+    assert (model.interval, model.unsure) == (0.5, "blank")
+    changes = read_log(log)
+    out = pd.read_csv(tmp_path / "circle.mended.csv")
+    for k in range(len(changes)):
+        value = out.loc[changes.row[k], changes.column[k]]
+        assert np.isnan(value) if changes.new[k] == "" else value == float(changes.new[k])
+    assert "interval must" in kernmend("mend", table, "--interval", "2", "--force", code=2).stderr
 
 
 # --- what the user knows ----------------------------------------------------------------------------------------------

@@ -111,6 +111,8 @@ class Mended:
     @property
     def _found(self) -> Found:
         """What was found of rows and cells."""
+        from kernmend.report import cell_records
+
         return Found(self.scores, self.flags, cell_records(self.estimator))
 
     @property
@@ -301,13 +303,7 @@ def file_facts(data: Dataset, A: Array, found: Found) -> Any:
     )
     passed = tuple((name, data.why_passed.get(name, "not made of numbers")) for name in data.passed)
     name = data.source.name if data.member is None else f"{data.source.name}::{data.member}"
-    return FileFacts(name, make_log(data, A, found, among), total, types, passed, data.rows)
-
-
-def cell_records(estimator: Any) -> NDArray[Any] | None:
-    """Return what a fit tells of each changed cell; None where the method does not say."""
-    told = getattr(estimator, "changes_", None)
-    return None if told is None else np.asarray(told.records)
+    return FileFacts(name, make_log(data, A, found, among), total, types, passed, data.rows, found.records)
 
 
 def _suspects(estimator: Any) -> NDArray[np.bool_]:

@@ -135,6 +135,10 @@ _of_method = _together(
                  help="Compare columns in units of their own spread; auto: where those of a table are far apart."),
     click.option("--bounds", callback=_bounds, metavar="LOW,HIGH",
                  help="Mended values stay within; data: the range of good rows.  [default: that of images]"),
+    click.option("--interval", type=float, metavar="LEVEL",
+                 help="Share of the intervals of mended values that hold the truth.  [default: 0.9]"),
+    click.option("--unsure", type=click.Choice(["mend", "blank", "keep"]),
+                 help="What to do where an interval is wider than its column.  [default: mend]"),
     click.option("--landmarks", type=click.IntRange(min=1), metavar="N",
                  help="Rows to learn from, drawn at random.  [default: 2000 of more than 5000]"),
     click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="Iterations at most."),
@@ -242,7 +246,7 @@ def inspect(source: Path, **options: Any) -> None:
 @_of_run
 def apply(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """Mend each INPUT with MODEL, a file that mend --save-model wrote."""
-    from kernmend.cli.work import run_apply
+    from kernmend.cli.applying import run_apply
 
     run_apply(model, sources, **options)
 
@@ -259,7 +263,7 @@ def patch(**options: Any) -> None:
     Lines in which accepted is no are left alone; a value typed by hand in the column new is taken. A log that does not
     fit its file is refused, and the first difference named.
     """
-    from kernmend.cli.work import run_patch
+    from kernmend.cli.applying import run_patch
 
     run_patch("patch", **options)
 
@@ -275,7 +279,7 @@ def revert(**options: Any) -> None:
 
     Text tables come back byte for byte, other files value for value.
     """
-    from kernmend.cli.work import run_patch
+    from kernmend.cli.applying import run_patch
 
     run_patch("revert", **options)
 

@@ -18,8 +18,7 @@ from kernmend.report._given import Given, Rows, rounded
 MOST_CELLS, MOST_BYTES = 20_000, 800_000
 # Number of good rows beside a mended one that are named, and number of rows for which they are looked up.
 NEAREST, EXPLAINED = 3, 200
-TEXTS = ("column", "old", "new", "low", "high", "kind", "score", "reason")
-"""What of a line is kept as text, in the order of the file."""
+LEFT_OUT = "The page holds {:,} of {:,} changes, those of the worst rows; kernmend mend --changes writes all."
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class FileFacts:
 
     `name` is what was typed for it, `log` its change log, of the worst rows if it is long, `total` the number of all
     changes, `types` what each feature is in words, `passed` the columns that were passed over, with reasons, `rows` the
-    numbers of the rows in the file if some of these are left out.
+    numbers of the rows in the file if some of these are left out, `records` what is known of single cells.
     """
 
     name: str
@@ -37,6 +36,7 @@ class FileFacts:
     types: tuple[str, ...]
     passed: tuple[tuple[str, str], ...]
     rows: NDArray[np.intp] | None = None
+    records: NDArray[Any] | None = None
 
     @property
     def skipped(self) -> list[int]:
@@ -63,8 +63,7 @@ def log_of(est: Any, given: Given, image_shape: Any) -> tuple[ChangeLog, int]:
     rows = given.changed
     labels = None if given.row_labels is None else tuple(given.row_labels[row] for row in rows.tolist())
     source = ChangedRows(given.before(rows), rows, given.columns, labels, image_shape)
-    told = getattr(est, "changes_", None)
-    records = None if told is None else told.records
+    records = cell_records(est)
     if records is not None:
         records = records[np.isin(records["row"], rows)]
         records = records.copy()
@@ -83,7 +82,7 @@ def change_facts(est: Any, given: Given, log: ChangeLog, total: int, file: FileF
     at = log.row if file is None or file.rows is None else np.searchsorted(file.rows, log.row)
     order = np.lexsort((np.arange(len(log)), at, -est.outlier_scores_[at], ~est.outliers_[at]))
     lines = list(log.lines())[1:]
-    numbers = _numbers(est, given, log, at)
+    numbers = _numbers(given, log, at, cell_records(est) if file is None else file.records)
     known: dict[str, int] = {}
     kept, size = [], 0
     for k in order.tolist():
@@ -96,9 +95,11 @@ def change_facts(est: Any, given: Given, log: ChangeLog, total: int, file: FileF
             break
         kept.append(line)
     rows, known_texts = list(dict.fromkeys(line[0] for line in kept)), list(known)
+    shown = sum(_size(known_texts[line[2]]) for line in kept)
     return {
         "total": total,
-        "cells": sum(_size(known_texts[line[2]]) for line in kept),
+        "cells": shown,
+        "words": "" if shown >= total else LEFT_OUT.format(shown, total),
         "texts": known_texts,
         "lines": kept,
         "nearest": _nearest(est, rows, given),
@@ -111,7 +112,13 @@ def _size(column: str) -> int:
     return 1 if pixels is None else int(pixels[2]) - int(pixels[1]) + 1
 
 
-def _numbers(est: Any, given: Given, log: ChangeLog, at: Rows) -> list[list[float | None] | None]:
+def cell_records(est: Any) -> NDArray[Any] | None:
+    """Return what a fit tells of each changed cell; None where the method does not say."""
+    told = getattr(est, "changes_", None)
+    return None if told is None else np.asarray(told.records)
+
+
+def _numbers(given: Given, log: ChangeLog, at: Rows, records: NDArray[Any] | None) -> list[list[float | None] | None]:
     """Return old, new, low and high of each line as numbers; None for those that are about several cells."""
     names = given.columns or tuple(f"column {j}" for j in range(given.shape[1]))
     places = {name: j for j, name in enumerate(names)}
@@ -122,9 +129,7 @@ def _numbers(est: Any, given: Given, log: ChangeLog, at: Rows) -> list[list[floa
     order = np.searchsorted(given.changed, rows)
     before = given.before(given.changed)
     values[single, 0], values[single, 1] = before[order, columns], given.recovered[rows, columns]
-    told = getattr(est, "changes_", None)
-    if told is not None:
-        records = told.records
+    if records is not None:
         keys, wanted = records["row"] * given.shape[1] + records["column"], at * given.shape[1] + place
         place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
         found = single & (keys[place] == wanted) if len(keys) else np.zeros(len(log), dtype=bool)
@@ -136,7 +141,7 @@ def _numbers(est: Any, given: Given, log: ChangeLog, at: Rows) -> list[list[floa
 
 def _nearest(est: Any, rows: list[int], given: Given) -> dict[str, list[list[Any]]]:
     """Return the good rows nearest to what flagged rows became: their numbers and names."""
-    if not hasattr(est, "explain") or getattr(est, "changes_", None) is None:
+    if not hasattr(est, "explain") or cell_records(est) is None:
         return {}
     out = {}
     for row in [row for row in rows if est.outliers_[row]][:EXPLAINED]:

@@ -136,10 +136,4 @@ def _left_out(facts: dict[str, Any]) -> list[str]:
         )
     if rows["view"] == PICTURES and np.prod(rows["image_shape"]) < facts["n_columns"]:
         out.append("Pictures are shown smaller than they are.")
-    shown, total = facts["changes"]["cells"], facts["changes"]["total"]
-    if shown < total:
-        out.append(
-            f"The page holds {shown:,} of {total:,} changes, those of the worst rows; all are in the file that "
-            "kernmend mend --changes writes."
-        )
     return out

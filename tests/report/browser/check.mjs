@@ -345,7 +345,7 @@ const checks = {
     const { page } = await open(browser, address("many"));
     const facts = await factsOf(page);
     assert.ok(facts.changes.lines.length < facts.changes.total);
-    assert.match(await text(page, "#rows .intro"), /The page holds [\d,]+ of [\d,]+ changes/);
+    assert.match(await text(page, "#review .intro"), /The page holds [\d,]+ of [\d,]+ changes/);
     assert.equal(await page.locator(".changed-row").count(), 12);
     await page.click("#more-changes");
     assert.equal(await page.locator(".changed-row").count(), 36);
