@@ -14,7 +14,7 @@ the good rows as these did is taken for rows whose truth may be any good row, an
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +38,12 @@ from kernmend.repair.row_mender import RowMender
 
 TRIED = 100
 """Rows that are tried for each kind, at most: the coverage of a 90 % interval then has a standard error of 3 %."""
-FOLDS = 5
-"""Parts into which few good rows are divided, each held out once."""
+SHARE, FOLDS = 0.3, 3
+"""Share of the good rows that is held out at a time, at most, and how often that is done where rows are few."""
+ITERATIONS = 50
+"""Iterations of mending a row that is tried, at most: the rows that take more are few."""
+AGAINST = 900
+"""Good rows that trials are mended against, at most: their eigendecomposition takes a tenth of that of 2,000."""
 FEWEST = 10
 """Good rows below which nothing is known of an interval."""
 
@@ -94,11 +98,11 @@ def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Ar
     """
     rng = np.random.default_rng(seed)
     whole = good[~np.isnan(fitted.X[good]).any(axis=1)]
-    count = max(1, min(TRIED, len(good) // FOLDS))
+    count = max(1, min(TRIED, int(SHARE * len(good))))
     from_these = whole if len(whole) >= 2 * count else good
     from_these = from_these[np.lexsort(fitted.filled[from_these].T[::-1])]
     order = rng.permutation(from_these)
-    folds = min(len(order) // count, -(-TRIED // count), FOLDS)
+    folds = min(len(order) // count, TRIED // count, FOLDS)
     return [Trial(rows, fitted, good, factors, order[k * count : (k + 1) * count], rng) for k in range(folds)]
 
 
@@ -121,8 +125,10 @@ class Trial:
     @cached_property
     def against(self) -> RowMender:
         """What judges and mends rows against the others."""
-        L = self.fitted.filled[np.setdiff1d(self.good, self.held)]
-        return replace(self.rows, mender=self.rows.mender.with_rows(L), detector=self.rows.detector.against(L))
+        L = some_rows(self.fitted.filled[np.setdiff1d(self.good, self.held)], AGAINST)
+        budget: dict[str, Any] = {"max_iter": min(ITERATIONS, self.rows.max_iter), "tol": max(1e-5, self.rows.tol)}
+        mender, detector = self.rows.mender.with_rows(L), self.rows.detector.against(L)
+        return replace(self.rows, mender=mender, detector=detector, **budget)
 
     def residuals(self) -> list[Residuals]:
         """Return the residuals of all kinds of changes that can be tried."""
@@ -193,7 +199,7 @@ class Trial:
         n, d = errors.shape
         given = np.nan_to_num(errors)
         X = L[self.rng.integers(0, len(L), (n, d)), np.arange(d)] + given
-        A = self.against.mender.mend(X, self.rows.settings, max_iter=self.rows.max_iter)
+        A = self.against.mender.mend(X, self.rows.settings, max_iter=ITERATIONS // 2)
         nearer = np.square(X - A).sum(axis=1) <= np.square(given).sum(axis=1)
         return min(1.0, 2.0 * float(nearer.mean()))
 

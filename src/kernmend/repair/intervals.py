@@ -76,12 +76,12 @@ def by_kind(factors: Array, kinds: Any) -> Array:
 def column_factors(L: Array) -> Array:
     """Return for each column how far the other columns are off from it, in units of its typical scale.
 
-    The first is the mean absolute error of predicting a column of good rows from the other columns, leave-one-out.
+    The first is the root mean square error of predicting a column of good rows from the others, leave-one-out.
     """
     every, spreads = some_rows(L), L.std(axis=0)
     size = np.where(spreads > 0, spreads, 1.0)
     Z = (every - every.mean(axis=0)) / size
-    errors = np.abs(Z - Conditional.of(Z).predict(Z, np.arange(len(Z)))).mean(axis=0)
+    errors = np.sqrt(np.mean(np.square(Z - Conditional.of(Z).predict(Z, np.arange(len(Z)))), axis=0))
     typical = np.sqrt(np.mean(np.square(scales(every, every, spreads)), axis=0)) / size
     out: Array = np.maximum(errors, FLOOR) / np.where(typical > 0, typical, 1.0)
     return out
