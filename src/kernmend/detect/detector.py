@@ -119,13 +119,12 @@ class Detector:
         Z = (D - centre) / scale
         equal = np.mean(centre == D, axis=0) > CONSTANT
         entries = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
-        entry_results = entries.find(Z, np.arange(n))
         decide = d <= COLUMNS_PER_ROW * n
-        Y = entry_results[2] if decide else Z
+        entry_results = _judged(entries, Z, decide, np.arange(n))
         # Where entries do not decide, the test of rows is the only one: it need not share alpha, nor the chance that
         # `EVIDENCE` stands for, with the others ("pictures", [0, 1], occlusion: an F1 of 0.65 if it does, 0.79 if not).
         not_shared = 0.0 if decide else float(np.log(TESTS))
-        rows, u = RowDetector.fit(Y * scale + centre, cap - not_shared, keep, EVIDENCE - not_shared)
+        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap - not_shared, keep, EVIDENCE - not_shared)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
         detector = cls(centre, scale, decide, entries, rows, threshold, suspect)
         found = detector._released(D, detector._combine(Z, *entry_results, u))
@@ -141,9 +140,8 @@ class Detector:
             flags = scores > self.threshold
             return self._with_flags(Found(scores, flags, ~flags, flags, np.broadcast_to(0.0, X.shape), nothing, X))
         Z = (X - self.centre) / self.scale
-        entry_results = self.entries.find(Z)
-        Y = entry_results[2] if self.entries_decide else Z
-        return self._combine(Z, *entry_results, self.rows.u(Y * self.scale + self.centre))
+        entry_results = _judged(self.entries, Z, self.entries_decide)
+        return self._combine(Z, *entry_results, self.rows.u(entry_results[2] * self.scale + self.centre))
 
     def scores(self, X: Array) -> Array:
         """Return the scores that `find` gives new rows, without judging entries where these do not change them."""
@@ -176,9 +174,9 @@ class Detector:
     def _combine(self, Z: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
         """Return the results of both tests as one: the u of a row, or that of its most extreme of d entries if larger.
 
-        Entries count only where one of them is wrong and `entries_decide`.
+        Entries count only where one of them is wrong.
         """
-        beyond = entries.any(axis=1) & self.entries_decide
+        beyond = entries.any(axis=1)
         u = np.where(beyond, np.maximum(row_u, entry_u.max(axis=1) - np.log(Z.shape[1])), row_u)
         scores = u / LOG10
         rows = scores > self.threshold
@@ -228,6 +226,17 @@ class Detector:
                 whole[name][learned] = values
             parts = whole
         return self._with_flags(Found(**parts).with_known(good, wrong))
+
+
+def _judged(
+    entries: EntryDetector, Z: Array, decide: bool, rows: NDArray[np.intp] | None = None
+) -> tuple[Array, NDArray[np.bool_], Array]:
+    """Return u of every entry, the mask of wrong ones, and the rows with expectations in place of wrong entries.
+
+    Where entries do not decide, none is marked wrong and the rows stay as they are: to judge rows again without their
+    most extreme entries would change nothing but the time.
+    """
+    return entries.find(Z, rows) if decide else (entries.u(Z, rows), np.zeros(Z.shape, dtype=bool), Z)
 
 
 def distinct(X: Array) -> tuple[Array, NDArray[np.intp]]:
