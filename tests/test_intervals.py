@@ -91,6 +91,15 @@ def test_a_row_is_not_its_own_neighbour():
         np.testing.assert_allclose(own[i], scales(L[[i]], np.delete(L, i, axis=0), L.std(axis=0))[0])
 
 
+def test_the_truth_of_a_row_is_left_out():
+    rng = np.random.default_rng(0)
+    L, spreads = rng.standard_normal((50, 3)), np.ones(3)
+    A = L[[7, 9]] + 0.01
+    found = scales(A, L, spreads, np.array([7, -1]))
+    np.testing.assert_allclose(found[0], scales(A[:1], np.delete(L, 7, axis=0), spreads)[0])
+    np.testing.assert_allclose(found[1], scales(A[1:], L, spreads)[0])
+
+
 def test_columns_that_others_say_nothing_of_have_large_factors():
     rng = np.random.default_rng(0)
     known = rng.standard_normal((200, 1)) + 0.1 * rng.standard_normal((200, 4))
@@ -166,10 +175,12 @@ def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
         good = np.flatnonzero(~found.rows)
         fitted = Fitted(inside, inside, est._rows.mend(X)[0], found)
         trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), good[:20], np.random.default_rng(0))
-        errors = (fitted.X - fitted.mended)[found.rows]
-        shares.append(trial.by_chance(errors[np.arange(20) % len(errors)]))
+        flagged = np.flatnonzero(found.rows)
+        shares += [trial.by_chance(flagged[np.arange(20) % k]) for k in (len(flagged), 3)]
     assert shares[0] < 0.3
-    assert shares[1] > 0.7
+    assert shares[1] < 0.3
+    assert shares[2] > 0.5
+    assert shares[3] > 0.5
 
 
 def test_intervals_do_not_depend_on_the_order_of_the_rows():

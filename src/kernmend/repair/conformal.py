@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Found
-from kernmend.repair.calibrate import in_order
+from kernmend.repair.calibrate import FEW_ENTRIES, in_order
 from kernmend.repair.filling import ENOUGH, Filler
 from kernmend.repair.intervals import (
     KINDS,
@@ -31,6 +31,7 @@ from kernmend.repair.intervals import (
     by_kind,
     column_factors,
     conformal_quantile,
+    evenly,
     scales,
     some_rows,
 )
@@ -44,6 +45,8 @@ ITERATIONS = 50
 """Iterations of mending a row that is tried, at most: the rows that take more are few."""
 AGAINST = 900
 """Good rows that trials are mended against, at most: their eigendecomposition takes a tenth of that of 2,000."""
+SEVERAL = 5
+"""Flagged rows from which on their entries can be exchanged to make rows by chance."""
 FEWEST = 10
 """Good rows below which nothing is known of an interval."""
 
@@ -138,12 +141,21 @@ class Trial:
         for donors, replaced in ((partly, True), (found.rows & ~partly, self.rows.settings.error.by_entry)):
             if donors.any():
                 drawn = self._drawn(donors)
-                errors = X[drawn] - mended[drawn]
-                wrong = self.truth + errors
-                if replaced:  # what an entry was replaced by says nothing of the truth
-                    wrong = np.where(np.abs(errors) > self.rows.entry_tolerance, X[drawn], wrong)
-                out += self._injected(wrong, int(donors.sum()), 0.0 if replaced else self.by_chance(errors))
+                anywhere = 0.0 if replaced else self.by_chance(drawn)
+                wrong = self._wrong(X[drawn], mended[drawn], replaced=replaced)
+                out += self._injected(wrong, int(donors.sum()), anywhere)
         return out
+
+    def _wrong(self, X: Array, mended: Array, *, replaced: bool) -> Array:
+        """Return the rows that are held out with the errors of rows `X` that were mended.
+
+        `replaced` says that entries are wrong: if they are few of a row, they get what the wrong row has there, which
+        says nothing of the truth. Errors of many entries are added, as those of whole rows are.
+        """
+        errors = X - mended
+        few = np.abs(errors) > self.rows.entry_tolerance
+        few &= replaced & (few.mean(axis=1, keepdims=True) <= FEW_ENTRIES)
+        return np.where(few, X, self.truth + errors)
 
     def _drawn(self, donors: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return the numbers of some of the marked rows, one for each row that is held out."""
@@ -180,27 +192,30 @@ class Trial:
         for kind in np.unique(kinds[found.rows]).tolist():
             which = changed & (kinds == kind)[:, np.newaxis]
             share = anywhere if kind == WHOLE else 0.0
-            near, far = (
-                self._scaled(A, which, kind),
-                self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0),
-            )
+            near = self._scaled(A, which, kind)
+            far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0)
             weight = count / len(X) * near.size
             for values, part in ((near, 1.0 - share), (far, share)):
                 out.append(Residuals(kind, values, np.full(values.size, part * weight / max(values.size, 1))))
         return out
 
-    def by_chance(self, errors: Array) -> float:
+    def by_chance(self, flagged: NDArray[np.intp]) -> float:
         """Return which share of flagged rows is as near to the good rows as rows by chance are, at most 1.
 
-        By chance are rows whose entries are drawn from good rows, each from another one, with the errors added: those
-        belong to no good row. As many rows as come nearer than the flagged ones did are half of the share.
+        By chance are rows each of whose entries is that of another flagged row; where these are fewer than `SEVERAL`,
+        that of another good row, with the errors added. Both belong to no good row. If flagged rows do not either, as
+        many rows by chance are nearer to the good rows than they are as are farther from them.
         """
-        L = self.against.mender.L
-        n, d = errors.shape
-        given = np.nan_to_num(errors)
-        X = L[self.rng.integers(0, len(L), (n, d)), np.arange(d)] + given
+        n, L = len(flagged), self.against.mender.L
+        rows = self.fitted.filled[flagged]
+        errors = rows - self.fitted.mended[flagged]
+        columns = np.arange(rows.shape[1])
+        if np.unique(flagged).size >= SEVERAL:
+            X = rows[self.rng.integers(0, n, rows.shape), columns]
+        else:
+            X = L[self.rng.integers(0, len(L), rows.shape), columns] + errors
         A = self.against.mender.mend(X, self.rows.settings, max_iter=ITERATIONS // 2)
-        nearer = np.square(X - A).sum(axis=1) <= np.square(given).sum(axis=1)
+        nearer = np.square(X - A).sum(axis=1) <= np.square(errors).sum(axis=1)
         return min(1.0, 2.0 * float(nearer.mean()))
 
     def _anywhere(self, count: int) -> Array:
@@ -211,15 +226,18 @@ class Trial:
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
         changed: NDArray[np.bool_] = np.not_equal(A, X[drawn])
-        return self._distances(A, other, WHOLE)[changed]
+        return self._distances(A, other, WHOLE, np.full(count, -1))[changed]
 
     def _scaled(self, A: Array, which: NDArray[np.bool_], kind: int) -> Array:
         """Return |truth - A| in units of its scale, of the given entries of rows that were changed in one way."""
-        return self._distances(A, self.truth, kind)[which & ~np.isnan(self.fitted.X[self.held])]
+        some = self.good[evenly(len(self.good))]
+        places = np.minimum(np.searchsorted(some, self.held), len(some) - 1)
+        left_out = np.where(some[places] == self.held, places, -1)
+        return self._distances(A, self.truth, kind, left_out)[which & ~np.isnan(self.fitted.X[self.held])]
 
-    def _distances(self, A: Array, truth: Array, kind: int) -> Array:
-        """Return |truth - A| in units of its scale."""
-        L = self.against.mender.L
-        scale = scales(A, some_rows(L), L.std(axis=0)) * by_kind(self.factors, kind)
+    def _distances(self, A: Array, truth: Array, kind: int, left_out: NDArray[np.intp]) -> Array:
+        """Return |truth - A| in units of its scale, that which all good rows but the one left out give."""
+        L = self.fitted.filled[self.good]
+        scale = scales(A, some_rows(L), L.std(axis=0), left_out) * by_kind(self.factors, kind)
         out: Array = np.abs(A - truth) / np.maximum(scale, np.finfo(np.float64).tiny)
         return out

@@ -89,13 +89,19 @@ def column_factors(L: Array) -> Array:
 
 def some_rows(L: Array, most: int = MOST) -> Array:
     """Return at most so many of the rows, evenly spaced."""
-    return L if len(L) <= most else L[np.linspace(0, len(L) - 1, most).astype(np.intp)]
+    return L if len(L) <= most else L[evenly(len(L), most)]
 
 
-def scales(A: Array, L: Array, spreads: Array) -> Array:
+def evenly(n: int, most: int = MOST) -> NDArray[np.intp]:
+    """Return at most so many of the first n numbers, evenly spaced."""
+    return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
+
+
+def scales(A: Array, L: Array, spreads: Array, left_out: NDArray[np.intp] | None = None) -> Array:
     """Return the root mean square difference of each entry from those of the nearest other rows of `L`, with its floor.
 
-    A row of `L` that is equal to a row of `A` is that row itself, and does not count.
+    A row of `L` that is equal to a row of `A` is that row itself, and does not count. Nor does the one whose number is
+    in `left_out`, one for each row of `A`, -1 for none: the truth of a row that is tried.
 
     >>> scales(np.array([[0.0]]), np.array([[-3.0], [4.0], [0.0]]), np.array([0.0]))
     array([[3.53553391]])
@@ -104,6 +110,9 @@ def scales(A: Array, L: Array, spreads: Array) -> Array:
     for rows in row_blocks(len(A), max(len(L), NEAREST * A.shape[1])):
         distances = squared_distances(A[rows], L)
         distances[distances <= size] = np.inf
+        if left_out is not None:
+            known = np.flatnonzero(left_out[rows] >= 0)
+            distances[known, left_out[rows][known]] = np.inf
         nearest = np.argpartition(distances, min(NEAREST, len(L)) - 1, axis=1)[:, :NEAREST]
         squares = np.square(L[nearest] - A[rows][:, np.newaxis])
         others = np.isfinite(np.take_along_axis(distances, nearest, axis=1))
