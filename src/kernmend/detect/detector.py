@@ -11,9 +11,9 @@ What happens in `Detector.fit`, from the data to the flags:
    compared, so the u of a row is the larger one of two: that of the row as a whole, and that of its most extreme wrong
    entry, less log d since it is the largest of d. The score of the row is u in logarithms to the base 10.
 5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`. The
-   threshold is at most log10(3 n / alpha): n good rows in 3 tests exceed that `alpha` times on average. In data with
-   many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where the scores show a
-   group of wrong rows (`rows.py`).
+   threshold is at most log10(n / alpha): n good rows exceed that `alpha` times on average. It is lower where the scores
+   show a group of wrong rows (`rows.py`). A wrong entry alone makes its row wrong only beyond log10(3 n / alpha), and
+   in data with many columns per row not at all.
 
 The detector that `fit` returns keeps the good rows as its reference and judges new rows by the same threshold.
 """
@@ -30,10 +30,11 @@ from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
 from kernmend.detect.tails import EVIDENCE, FEWEST, robust_sd
 
-# Number of good rows that are flagged in a clean data set, on average and by all three tests together.
+# Number of good rows that are flagged as a whole in a clean data set, on average.
 ALPHA = 0.05
-# Number of tests that share ALPHA: of entries in their column, of entries given their row, of rows.
-TESTS = 3
+# Factor by which entries must be less likely than rows: there are two tests of them, and their tails are extrapolated
+# further ("tables", clean: 0.2 % of the good rows are flagged with it, 0.8 % without).
+STRICTER = 3
 # Largest number of columns per row at which a wrong entry alone makes its row wrong. With more columns, the n values of
 # one do not show a tail down to the chance 1 / (n d).
 COLUMNS_PER_ROW = 0.5
@@ -115,16 +116,16 @@ class Detector:
         n, d = D.shape
         keep = np.zeros(n, dtype=bool)
         np.logical_or.at(keep, where, known_good[learned])
-        centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(TESTS * n / alpha))
+        centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(n / alpha))
         Z = (D - centre) / scale
         equal = np.mean(centre == D, axis=0) > CONSTANT
-        entries = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
+        entries = EntryDetector.fit(Z, equal, cap + float(np.log(STRICTER * d)))
         decide = d <= COLUMNS_PER_ROW * n
         entry_results = _judged(entries, Z, decide, np.arange(n))
-        # Where entries do not decide, the test of rows is the only one: it need not share alpha, nor the chance that
-        # `EVIDENCE` stands for, with the others ("pictures", [0, 1], occlusion: an F1 of 0.65 if it does, 0.79 if not).
-        not_shared = 0.0 if decide else float(np.log(TESTS))
-        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap - not_shared, keep, EVIDENCE - not_shared)
+        # Where entries do not decide, the test of rows is the only one, and need not share the chance that `EVIDENCE`
+        # stands for with theirs ("pictures", [0, 1], occlusion: an F1 of 0.65 if it does, 0.79 if not).
+        evidence = EVIDENCE if decide else EVIDENCE - float(np.log(STRICTER))
+        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep, evidence)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
         detector = cls(centre, scale, decide, entries, rows, threshold, suspect)
         found = detector._released(D, detector._combine(Z, *entry_results, u))
