@@ -6,7 +6,7 @@ changed, which no error was tried for. The width of an interval is given as a sh
 central 90 % of its true values); "unsure" are those wider than the column. Every set counts the same; those with fewer
 than 5 values of a sort are left out there.
 
-    python -m benchmarks intervals [--choose] [--groups GROUP ...] [--level 0.9] [--cost] [--each]
+    python -m benchmarks intervals [--choose] [--groups GROUP ...] [--sets SET ...] [--level 0.9] [--cost] [--each]
 """
 
 import argparse
@@ -47,6 +47,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser("python -m benchmarks intervals", description=__doc__)
     parser.add_argument("--choose", action="store_true", help="the sets that choices were made on, instead of the rest")
     parser.add_argument("--groups", nargs="*", default=GROUPS, choices=GROUPS)
+    parser.add_argument("--sets", nargs="*", help="only these sets")
     parser.add_argument("--level", type=float, default=0.9)
     parser.add_argument("--cost", action="store_true", help="CPU of a fit with intervals beside one without")
     parser.add_argument("--each", action="store_true", help="a line for each set")
@@ -58,10 +59,11 @@ def main(arguments: Sequence[str]) -> None:
         coverage(options)
 
 
-def cases(choose: bool, groups: Sequence[str]) -> Iterator[Named]:
-    """Yield group, set, kind of error and what makes the sample."""
+def cases(options: Any) -> Iterator[Named]:
+    """Yield group, set, kind of error and what makes the sample, of those asked for."""
     for group, name, kind, make in _every():
-        if group in groups and (name in CHOOSE) == choose:
+        named = options.sets is None or name in options.sets
+        if named and group in options.groups and (name in CHOOSE) == options.choose:
             yield group, name, kind, make
 
 
@@ -162,7 +164,7 @@ def covered(sample: Sample, est: Any) -> dict[str, np.ndarray]:
 def coverage(options: Any) -> None:
     """Print two tables: coverage in each group, and in each kind of error."""
     groups, kinds = Found(), Found()
-    for group, name, kind, make in cases(options.choose, options.groups):
+    for group, name, kind, make in cases(options):
         rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), 17])
         sample = make(rng)
         est, _ = fitted(sample, rng, options.level)
@@ -211,7 +213,7 @@ def cost(options: Any) -> None:
     """Print CPU seconds of fits with and without intervals, and their ratio."""
     print("| group | set | without, CPU s | with | ratio |\n|---|---|---|---|---|")
     seen = set()
-    for group, name, kind, make in cases(options.choose, options.groups):
+    for group, name, kind, make in cases(options):
         if (group, name) in seen:
             continue
         seen.add((group, name))
