@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kernmend import __version__
-from kernmend.cli.mend import CODES, apply, inspect, mend, plain
+from kernmend.cli.mend import CODES, apply, inspect, mend, patch, plain, revert
 from kernmend.cli.paper import paper
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def cli() -> None:
     """Find and mend grossly corrupted data that lies on a curved surface."""
 
 
-for command in (mend, inspect, apply):
+for command in (mend, inspect, apply, patch, revert):
     cli.add_command(command)
 
 

@@ -17,6 +17,9 @@ OF_ESTIMATORS = {
     "suspects_": "n",
     "entry_scores_": "nd",
     "entry_outliers_": "nd",
+    "whole_rows_": "n",
+    "unsure_": "nd",
+    "half_widths_": "nd",
     "_changed_rows": "c",
     "_originals": "cd",
     "feature_names_in_": "d",
@@ -32,6 +35,7 @@ OTHERS = {
     "Detector": {"centre": "d", "scale": "d"},
     "KernelSpan": {"L": "md", "U": "mk", "s": "k", "centre": "d"},
     "Units": {"sizes": "d"},
+    "Intervals": {"quantiles": "k", "factors": "d", "widths": "d", "spreads": "d", "L": "md"},
 }
 MAY_LACK = frozenset(["_originals"])
 """Arrays in which NaN means a missing value."""
@@ -64,8 +68,13 @@ def _check(value: Any, where: str, sizes: dict[str, int]) -> None:
             part = vars(value).get(name)
             if name in named and isinstance(part, np.ndarray):
                 _check_shape(part, named[name], f"{where}.{name}", own)
-            if name not in MAY_LACK:
+            if name not in MAY_LACK and not (name == "recovered_" and _leaves_blanks(value)):
                 _check(part, f"{where}.{name}", sizes)
+
+
+def _leaves_blanks(est: Any) -> bool:
+    """Return whether mended rows of an estimator may have NaN: values that are not known."""
+    return getattr(getattr(est, "best_estimator_", est), "unsure", "mend") != "mend"
 
 
 def _check_shape(array: "np.ndarray[Any, Any]", letters: str, where: str, sizes: dict[str, int]) -> None:

@@ -1,0 +1,247 @@
+"""What was changed, why, and how sure that is: the attributes and calls that estimators of flagged rows share."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from kernmend._typing import Array
+from kernmend.large.landmarks import blocks
+from kernmend.linalg.distances import squared_distances
+from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
+from kernmend.repair.explain import CellReason, Explanation, sentences
+from kernmend.repair.row_mender import RowMender
+
+NEAREST = 5  # good rows that an explanation names
+OF_ROWS = ("outlier_scores_", "whole_rows_", "entry_scores_", "unsure_", "half_widths_")  # what a list of changes needs
+
+
+class Explanations(Sequence[Explanation]):
+    """The explanations of the flagged rows, each made when it is asked for; `rows` are their numbers."""
+
+    def __init__(self, est: Any, rows: NDArray[np.intp]) -> None:
+        self._est, self.rows = est, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, slice):
+            return Explanations(self._est, self.rows[which])
+        return self._est.explain(int(self.rows[which]))
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (self._est.explain(int(row)) for row in self.rows)
+
+    def __repr__(self) -> str:
+        return f"<Explanations of {len(self)} flagged row{'' if len(self) == 1 else 's'}>"
+
+
+class Explained:
+    """Estimators that can say what they changed in each row, why, and how sure that is."""
+
+    @property
+    def _row_mender(self) -> RowMender:
+        """What judges and mends rows."""
+        fitted: Any = getattr(self, "best_estimator_", self)
+        rows: RowMender = fitted._rows
+        return rows
+
+    @property
+    def changes_(self) -> Changes:
+        """Every value that was changed or filled in, with its interval and the reason; see `Changes`."""
+        est: Any = self._in_memory("changes_")
+        numbers = est._changed_rows
+        found = {name: vars(est)[name][numbers] for name in OF_ROWS if name in vars(est)}
+        new = np.asarray(est.recovered_)[numbers]
+        return list_changes(est._row_mender, numbers, est._originals, new, found, by_share=by_share(est))
+
+    def changes_of(self, X: Any) -> Changes:
+        """Return what `transform` changes in rows, seen or new: every value, with its interval and the reason.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; NaN means missing, inf is an error.
+        """
+        est: Any = self
+        check_is_fitted(est)
+        X = est._validate(X, reset=False)
+        parts, old, new, numbers = [], [], [], []
+        with est._far_values(X):
+            for some in blocks(len(X)):
+                A, found = self._row_mender.mend(X[some], entry_scores=True)
+                which = np.flatnonzero(np.not_equal(A, X[some]).any(axis=1))
+                parts.append({name: found[name][which] for name in OF_ROWS if name in found})
+                old.append(X[some][which])
+                new.append(A[which])
+                numbers.append(some.start + which)
+        together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        rows, before, after = (np.concatenate(each) for each in (numbers, old, new))
+        return list_changes(self._row_mender, rows, before, after, together, by_share=by_share(est))
+
+    @property
+    def confidence_(self) -> Array:
+        """The probability of each flagged row being wrong; NaN for the others.
+
+        It is 1 - n p / k: of n good rows, n p would be as far out by chance, and k rows are. Rows that were given as
+        wrong have 1.
+        """
+        est: Any = self._in_memory("confidence_")
+        return confidence(est.outlier_scores_, est.outliers_, -np.inf if by_share(est) else est.threshold_)
+
+    def explain(self, row: int) -> Explanation:
+        """Return why a row of the fit was changed, or was not: an object that prints as sentences.
+
+        Parameters
+        ----------
+        row : int
+            Its number, from 0 on.
+        """
+        est: Any = self._in_memory("explain")
+        n = len(est.recovered_)
+        if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not 0 <= row < n:
+            raise IndexError(f"row must be a number from 0 to {n - 1}, got {row!r}")
+        return explain(est, int(row))
+
+    @property
+    def explanations_(self) -> Explanations:
+        """The explanations of all flagged rows, each made when it is asked for."""
+        est: Any = self._in_memory("explanations_")
+        return Explanations(est, np.flatnonzero(est.outliers_))
+
+    def _in_memory(self, name: str) -> Any:
+        """Return the fitted estimator; AttributeError after a fit to a lazy array, whose rows are not here."""
+        check_is_fitted(self)
+        if "_of_landmarks" in vars(self):
+            raise AttributeError(f"{name} needs rows in memory: fit them, not a dask array")
+        if "unsure_" not in vars(self):
+            raise AttributeError(f"the model was saved by an earlier kernmend, which kept no {name}: fit it again")
+        return self
+
+
+def list_changes(
+    rows: RowMender, numbers: NDArray[np.intp], old: Array, new: Array, found: dict[str, Any], *, by_share: bool
+) -> Changes:
+    """Return the changes of rows `old` to `new`, whose numbers in the data are `numbers`.
+
+    `found` has what was found of these rows, by the names of the estimator's attributes. `by_share` says that a share
+    of the rows was flagged: then no flagged row is one that the user called wrong, however low its score.
+    """
+    which = changed_entries(old, new)
+    at, columns = np.nonzero(which)
+    records = np.zeros(len(at), CHANGE)
+    records["row"], records["column"] = numbers[at], columns
+    records["old"], records["new"] = old[which], new[which]
+    half = found["half_widths_"][which] if "half_widths_" in found else np.full(len(at), np.nan)
+    records["low"], records["high"] = _bounded(rows, records["new"] - half, records["new"] + half, columns)
+    missing = np.isnan(records["old"])
+    records["kind"] = np.where(missing, "missing", "wrong")
+    whole, scores = found["whole_rows_"][at], found["outlier_scores_"][at]
+    if "entry_scores_" in found:
+        scores = np.where(whole, scores, found["entry_scores_"][which])
+    records["score"] = np.where(missing, np.nan, scores)
+    records["accepted"] = True
+    known = found["outlier_scores_"][at] <= (-np.inf if by_share else rows.detector.threshold)
+    sides = (np.broadcast_to(side, which.shape)[which] for side in ranges(rows, old))
+    return Changes(records, Reasons(whole, known, found["unsure_"][which], *sides))
+
+
+def confidence(scores: Array, flags: NDArray[np.bool_], threshold: float) -> Array:
+    """Return the probability of each flagged row being wrong, from the scores of all rows; NaN for the others.
+
+    With n rows, and k of them with a score of at least s, at most n 10^-s of these k are good rows on average. What
+    that says of a row is never less than what it says of rows with lower scores. Flagged rows whose score is not
+    above the threshold are those that the user called wrong.
+
+    >>> scores = np.array([0.1, 0.2, 0.5, 6.0])
+    >>> confidence(scores, scores > 3.0, 3.0)
+    array([     nan,      nan,      nan, 0.999996])
+    """
+    order = np.argsort(-scores, kind="stable")
+    ranks = np.searchsorted(-scores[order], -scores, side="right")
+    good = np.minimum(scores.size * np.power(10.0, -np.minimum(scores, 300.0)) / ranks, 1.0)
+    least = np.empty(scores.size)
+    least[order[::-1]] = np.minimum.accumulate(good[order[::-1]])
+    return np.where(flags, np.where(scores > threshold, 1.0 - least, 1.0), np.nan)
+
+
+def by_share(est: Any) -> bool:
+    """Return whether a given share of the rows was flagged."""
+    return not isinstance(getattr(est, "best_estimator_", est).contamination, str)
+
+
+def ranges(rows: RowMender, X: Array) -> tuple[Array, Array]:
+    """Return the lowest and the highest good value of each column, in the units of rows `X` of the data."""
+    low, high = rows.mender.L.min(axis=0), rows.mender.L.max(axis=0)
+    return rows.units.back(low[np.newaxis], X), rows.units.back(high[np.newaxis], X)
+
+
+def _bounded(rows: RowMender, low: Array, high: Array, columns: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Return the ends of intervals within the bounds of mended values, if there are such."""
+    if rows.mender.bounds is None:
+        return low, high
+    least, most = (rows.units.back(side[np.newaxis], side[np.newaxis])[0][columns] for side in rows.mender.bounds)
+    return np.maximum(low, least), np.minimum(high, most)
+
+
+def explain(est: Any, row: int) -> Explanation:
+    """Return why a row of a fit was changed, or was not."""
+    place = int(np.searchsorted(est._changed_rows, row))
+    kept = place < len(est._changed_rows) and est._changed_rows[place] == row
+    new = np.asarray(est.recovered_)[[row]].astype(np.float64)
+    old = est._originals[[place]].astype(np.float64) if kept else new
+    changed = changed_entries(old, new)[0]
+    flagged, whole = bool(est.outliers_[row]), bool(est.whole_rows_[row])
+    told = changed | est.unsure_[row] | (est.entry_outliers_[row] & (flagged and not whole))
+    facts: dict[str, Any] = {
+        "flagged": flagged,
+        "suspect": bool(est.suspects_[row]),
+        "score": float(est.outlier_scores_[row]),
+        "threshold": float(est.threshold_),
+        "whole": whole,
+        "cells": _cells(est, row, old, new, told) if told.any() else (),
+        "nearest": _nearest(est, row, est._row_mender.enter(np.where(np.isnan(new), old, new))),
+    }
+    words = sentences(row, by_share=by_share(est), **facts)
+    sure = float(est.confidence_[row])
+    return Explanation(row, changed=bool(changed.any()), confidence=sure, sentences=words, **facts)
+
+
+def _cells(est: Any, row: int, old: Array, new: Array, told: NDArray[np.bool_]) -> tuple[CellReason, ...]:
+    """Return the reasons of some cells of a row, those that changed most first."""
+    rows: RowMender = est._row_mender
+    would, unsure = new, est.unsure_[row]
+    if unsure.any() and rows.unsure != "mend":
+        would = np.where(unsure, rows.mended_anyway(old, bool(est.outliers_[row])), new)
+    hidden = told & ~np.isnan(old[0])
+    expected, spread = rows.expectation(old, hidden, whole=bool(est.whole_rows_[row]), new=would)
+    unknown = np.full(told.shape, np.nan)
+    half = est.half_widths_[row] if hasattr(est, "half_widths_") else unknown
+    scores = est.entry_scores_[row] if hasattr(est, "entry_scores_") else unknown
+    columns = np.arange(told.size)
+    low, high = _bounded(rows, would[0] - half, would[0] + half, columns)
+    lowest, highest = (np.broadcast_to(side, new.shape)[0] for side in ranges(rows, old))
+    names = getattr(est, "feature_names_in_", None)
+    size = np.abs(np.nan_to_num(would[0] - old[0])) / np.where(spread > 0, spread, 1.0)
+    order = columns[told][np.argsort(-size[told], kind="stable")]
+    parts = (old[0], new[0], low, high, scores, expected, spread, lowest, highest)
+    numbers = zip(*np.column_stack(parts)[order].tolist(), strict=True)
+    called = [f"column {j}" if names is None else str(names[j]) for j in order]
+    each = zip(order.tolist(), called, *numbers, unsure[order].tolist(), strict=True)
+    return tuple(CellReason(*cell) for cell in each)
+
+
+def _nearest(est: Any, row: int, inside: Array) -> tuple[int, ...]:
+    """Return the numbers of the good rows nearest to a row in units, without itself; none where it lacks entries."""
+    good = np.flatnonzero(~est.outliers_)
+    good = good[good != row]
+    if not good.size or np.isnan(inside).any():
+        return ()
+    values = np.asarray(est.recovered_)[good]
+    whole = ~np.isnan(values).any(axis=1)
+    good, values = good[whole], est._row_mender.enter(values[whole])
+    order = np.argsort(squared_distances(values, inside)[:, 0], kind="stable")[:NEAREST]
+    return tuple(good[order].tolist())
