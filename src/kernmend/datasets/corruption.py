@@ -104,3 +104,115 @@ def occlusion(
             top, left = rng.integers(0, shape[0] - size + 1), rng.integers(0, shape[1] - size + 1)
             pixels[top : top + size, left : left + size] = value
     return Corrupted(out, rows)
+
+
+class CorruptedCells(NamedTuple):
+    """All rows after the corruption, and the mask of the single cells that were corrupted.
+
+    Examples
+    --------
+    >>> from kernmend.datasets.corruption import wrong_cells
+    >>> isinstance(wrong_cells(np.zeros((20, 3)), 0.1), CorruptedCells)
+    True
+    """
+
+    X: Array
+    cells: NDArray[np.bool_]
+
+
+def wrong_cells(X: Array, fraction: float = 0.05, *, size: float = 6.0, random_state: int = 0) -> CorruptedCells:
+    """Move one cell in each of a fraction of the rows by `size` times the spread of its column.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Clean rows; they are not changed.
+    fraction : float, default=0.05
+        Share of the rows that get one wrong cell.
+    size : float, default=6.0
+        How far a cell moves, up or down, in standard deviations of its column.
+    random_state : int, default=0
+        Seed of the rows, columns and directions.
+
+    Returns
+    -------
+    CorruptedCells
+        All rows, and which cells are wrong.
+
+    Examples
+    --------
+    >>> X, cells = wrong_cells(np.eye(20), 0.1)
+    >>> int(cells.sum()), bool((X == np.eye(20))[~cells].all())
+    (2, True)
+    """
+    rng = np.random.default_rng(random_state)
+    rows = np.flatnonzero(_choose_rows(X.shape[0], fraction, rng))
+    columns = rng.integers(0, X.shape[1], rows.size)
+    out, cells = X.copy(), np.zeros(X.shape, dtype=bool)
+    out[rows, columns] += size * X.std(axis=0)[columns] * rng.choice([-1.0, 1.0], rows.size)
+    cells[rows, columns] = True
+    return CorruptedCells(out, cells)
+
+
+def cosmic_rays(X: Array, fraction: float = 0.1, *, size: float = 1.0, random_state: int = 0) -> CorruptedCells:
+    """Add one sharp spike, two channels wide, to each of a fraction of the spectra, as a cosmic ray leaves it.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_channels)
+        Clean spectra; they are not changed.
+    fraction : float, default=0.1
+        Share of the spectra that are hit.
+    size : float, default=1.0
+        Mean height of a spike, as a share of the range of all values; each is 0.5 to 1.5 times that.
+    random_state : int, default=0
+        Seed of the spectra, positions and heights.
+
+    Returns
+    -------
+    CorruptedCells
+        All spectra, and which channels were hit.
+
+    Examples
+    --------
+    >>> X, cells = cosmic_rays(np.eye(20), 0.1)
+    >>> cells.sum(axis=1).max(), bool((X[cells] > np.eye(20)[cells]).all())
+    (2, True)
+    """
+    rng = np.random.default_rng(random_state)
+    rows = np.flatnonzero(_choose_rows(X.shape[0], fraction, rng))
+    out, cells = X.copy(), np.zeros(X.shape, dtype=bool)
+    for row, channel in zip(rows, rng.integers(0, X.shape[1] - 1, rows.size), strict=True):
+        height = size * rng.uniform(0.5, 1.5) * np.ptp(X)
+        out[row, channel : channel + 2] += height * np.array([1.0, 0.6])
+        cells[row, channel : channel + 2] = True
+    return CorruptedCells(out, cells)
+
+
+def stuck_channel(X: Array, column: int, start: int, length: int) -> CorruptedCells:
+    """Let one column repeat its value at `start` for `length` rows, as a sensor does that hangs.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Clean rows in the order of time; they are not changed.
+    column : int
+        The column that hangs.
+    start, length : int
+        The first row of the period and the number of its rows; the first one still has its own value.
+
+    Returns
+    -------
+    CorruptedCells
+        All rows, and which cells were replaced.
+
+    Examples
+    --------
+    >>> stuck_channel(np.arange(8.0).reshape(4, 2), column=1, start=0, length=3).X[:, 1]
+    array([1., 1., 1., 7.])
+    """
+    out, cells = X.copy(), np.zeros(X.shape, dtype=bool)
+    period = slice(start + 1, start + length)
+    out[period, column] = X[start, column]
+    cells[period, column] = True
+    return CorruptedCells(out, cells)
