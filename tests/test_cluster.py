@@ -174,7 +174,8 @@ def test_parquet_by_row_groups(kernmend, cluster, folder, tmp_path):
         (source / "_metadata").write_text("old")
     else:
         frame.to_parquet(source, row_group_size=120, compression="gzip")
-    done = kernmend("mend", source, "-o", target, "--landmarks", 200, "--cluster", cluster.scheduler_address)
+    log, where = tmp_path / "log.csv", ("--cluster", cluster.scheduler_address)
+    done = kernmend("mend", source, "-o", target, "--changes", log, "--landmarks", 200, *where)
     assert "Passed through untouched: name" in done.stdout
     first = target / "a.parquet" if folder else target
     out = (
@@ -192,6 +193,14 @@ def test_parquet_by_row_groups(kernmend, cluster, folder, tmp_path):
     assert 20 < (out != frame).any(axis=1).sum() < 80
     if folder:
         assert names(target) == ["a.parquet", "more", "notes.txt"]
+    # The change log of the blocks makes the same changes, and takes them back.
+    assert len(library.io.read_log(log)) == (out != frame).sum().sum()
+    kernmend("patch", source, log, "-o", tmp_path / "patched.parquet")
+    kernmend("revert", target, log, "-o", tmp_path / "back.parquet")
+    parts = ("a.parquet", "more/b.parquet") if folder else ("",)
+    for name, expected in (("patched", out), ("back", frame)):
+        tables = [pd.read_parquet(tmp_path / f"{name}.parquet" / part) for part in parts]
+        pd.testing.assert_frame_equal(pd.concat(tables), expected)
 
 
 def test_a_client_that_is_killed_leaves_nothing_that_passes_for_whole(kernmend, cluster, big, tmp_path):
@@ -213,9 +222,12 @@ def test_a_client_that_is_killed_leaves_nothing_that_passes_for_whole(kernmend, 
 
 
 def test_workers_of_its_own(kernmend, big, tmp_path):
-    done = kernmend("mend", big, "--landmarks", 200, "--workers", 1, "--memory", "1GB")
+    log = tmp_path / "log.csv"
+    done = kernmend("mend", big, "--landmarks", 200, "--workers", 1, "--memory", "1GB", "--changes", log)
     assert done.stderr == ""
-    assert names(tmp_path) == ["big.mended.zarr", "big.zarr"]
+    assert names(tmp_path) == ["big.mended.zarr", "big.zarr", "log.csv"]
+    kernmend("revert", f"{tmp_path / 'big.mended.zarr'}::X", log, "-o", tmp_path / "back.zarr")
+    np.testing.assert_array_equal(zarr.open(tmp_path / "back.zarr")["X"][:], zarr.open(big)["X"][:])
 
 
 def test_what_cannot_be_mended_by_blocks(kernmend, cluster, big, tmp_path):
@@ -245,7 +257,7 @@ def test_without_dask(kernmend, big, monkeypatch):
 
 
 def test_workers_that_die_again_and_again(kernmend, cluster, big, monkeypatch):
-    def dead(*arguments):
+    def dead(*arguments, **options):
         raise distributed.KilledWorker("task", None, 3)
 
     monkeypatch.setattr("kernmend.cli.cluster._mend", dead)

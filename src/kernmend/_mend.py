@@ -15,9 +15,12 @@ from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
-from kernmend.io import Dataset, read, without_empty
+from kernmend.io import ChangeLog, Dataset, read, without_empty
+from kernmend.io.changes import Found, make_log
 from kernmend.io.frames import Table, as_table, changed, settle
 
+# What a fit says of single cells of its rows, which is not about others.
+OF_CELLS = ("entry_scores_", "entry_outliers_", "half_widths_", "unsure_", "whole_rows_")
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
 
 
@@ -72,6 +75,16 @@ class Mended:
             raise ValueError("the data did not come from a file: write .data by what made it (to_csv, np.save, ...)")
         self._source.write(Path(path), self._settled, force=force)
         return Path(path)
+
+    def write_changes(self, path: Any, *, force: bool = False) -> Path:
+        """Write the change log as a csv that a person can edit and `kernmend patch` applies; return its path."""
+        return self.changes.write(path, force=force)
+
+    @property
+    def changes(self) -> ChangeLog:
+        """Which cells were changed, from what to what, with interval and reason; for a file, in its own text."""
+        found = Found(self.scores, self.flags, cell_records(self.estimator))
+        return make_log(self._source, self._settled, found)
 
     @property
     def changed(self) -> NDArray[np.bool_]:
@@ -227,6 +240,12 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> M
     return Mended(data, *found, estimator, source, settled)
 
 
+def cell_records(estimator: Any) -> NDArray[Any] | None:
+    """Return what a fit tells of each changed cell; None where the method does not say."""
+    told = getattr(estimator, "changes_", None)
+    return None if told is None else np.asarray(told.records)
+
+
 def _suspects(estimator: Any) -> NDArray[np.bool_]:
     """Return which rows are unusual and not flagged; none where the method does not say."""
     out: NDArray[np.bool_] = getattr(estimator, "suspects_", np.zeros(len(estimator.outliers_), dtype=bool))
@@ -249,7 +268,7 @@ def telling_of(estimator: Any, X: Array, found: Applied, *, entries: bool = Fals
     """
     out = copy.copy(estimator)
     if not entries:
-        for name in ("entry_scores_", "entry_outliers_"):
+        for name in OF_CELLS:
             vars(out).pop(name, None)
         if hasattr(out, "suspects_"):
             out.suspects_ = np.zeros(len(X), dtype=bool)

@@ -129,7 +129,18 @@ def check_recovery(est: Any) -> None:
         check_choice("landmarks", est.landmarks, ("auto",))
     elif est.landmarks is not None:
         check_count("landmarks", est.landmarks)
+    check_interval(est.interval, est.unsure)
     check_common(est)
+
+
+def check_interval(interval: object, unsure: object) -> None:
+    """Check the level of intervals, and what to do where they are too wide."""
+    number = isinstance(interval, numbers.Real) and not isinstance(interval, bool)
+    if interval is not None and not (number and 0 < float(interval) < 1):  # type: ignore[arg-type]
+        raise ValueError(f"interval must be None or a level between 0 and 1, such as 0.9, got {interval!r}")
+    check_choice("unsure", unsure, ("mend", "blank", "keep"))
+    if interval is None and unsure != "mend":
+        raise ValueError(f"unsure={unsure!r} needs intervals: give a level, such as interval=0.9")
 
 
 def check_low_rank(est: Any) -> None:

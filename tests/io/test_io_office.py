@@ -397,7 +397,7 @@ def test_a_workbook_keeps_the_xml_of_all_other_cells(tmp_path):
     touched = {"B6", "C9", f"B{N + 3}", f"C{N + 3}"}
     assert {key for key in new_cells if old_cells.get(key) != new_cells[key]} == touched
     assert old_cells.keys() <= new_cells.keys()
-    assert new_cells["B6"] == old_cells["B6"].replace(str(LENGTH[2]), "1234.57").replace(' t="n"', "")
+    assert new_cells["B6"] == old_cells["B6"].replace(str(LENGTH[2]), "1234.57")
     for key in touched:  # and nothing changed between the cells
         new_xml = new_xml.replace(new_cells[key], "")
         old_xml = old_xml.replace(old_cells.get(key, "none"), "")

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from kernmend.cli import words as cli_words
 from kernmend.cli import work as cli_work
 from kernmend.cli.targets import Refused, check_free, find_targets, input_file
 from kernmend.estimators._progress import counting_bar
-from kernmend.io import FileError, _blocks
+from kernmend.io import ChangeLog, FileError, _blocks
+from kernmend.io._change_log import joined
+from kernmend.io.changes import Found, make_log
 from kernmend.large import dask as _dask
 
 NEEDED = "mending on a cluster needs dask: pip install 'kernmend[dask]'"
@@ -30,6 +33,7 @@ def run_mend_by_blocks(
     *,
     output: Path | None,
     report: Path | None,
+    changes: Path | None,
     save_model: Path | None,
     method: str,
     **options: Any,
@@ -37,7 +41,7 @@ def run_mend_by_blocks(
     """Learn from landmarks, let the workers mend and write the blocks, then give the output its name."""
     with cli_work.session(options) as started:
         target = find_targets([source], output)[0]
-        check_free([target, report, save_model], options["force"], inputs=[input_file(source)])
+        check_free([target, report, changes, save_model], options["force"], inputs=[input_file(source)])
         if method != "kernel":
             raise Refused(f"a cluster mends by the method kernel, not by {method}")
         with cli_work.reading():
@@ -48,7 +52,7 @@ def run_mend_by_blocks(
                 estimator.fit(_array(blocks, data.X))
             if cli_work.was_interrupted(estimator):
                 raise KeyboardInterrupt
-            done = _mend(client, estimator, blocks, folder, options["progress"])
+            done = _mend(client, estimator, blocks, folder, options["progress"], log=changes is not None)
             with cli_work.writing():
                 _blocks.place(folder, target, data, force=options["force"])
         scores, flags = estimator._gathered = tuple(np.concatenate([part[i] for part in done]) for i in (0, 1))
@@ -57,6 +61,8 @@ def run_mend_by_blocks(
         facts |= {"changed": sum(part[2] for part in done), "filled": sum(part[3] for part in done)}
         with cli_work.writing():
             facts["output"] = str(target)
+            if changes is not None:
+                facts["changes"] = str(joined([part[4] for part in done]).write(changes, force=options["force"]))
             if report is not None:
                 names = {"columns": data.columns, "image_shape": data.image_shape}
                 facts["report"] = str(estimator.report(report, title=source.name, force=options["force"], **names))
@@ -86,15 +92,15 @@ def _read(blocks: _blocks.Blocks, k: int) -> Array:
     return blocks.numbers(k)
 
 
-def _mend(client: Any, estimator: Any, blocks: _blocks.Blocks, folder: Path, progress: bool) -> list[Any]:
-    """Let the workers mend and write all blocks; return of each the scores, flags, values changed and filled in."""
+def _mend(client: Any, estimator: Any, blocks: _blocks.Blocks, folder: Path, progress: bool, *, log: bool) -> list[Any]:
+    """Let the workers mend and write all blocks; return what `_mend_one` says of each."""
     folder = folder.absolute()
     blocks.begin(folder)
     dask, distributed = import_module("dask"), import_module("distributed")
     model, shared = _dask.share(estimator), dask.delayed(blocks, traverse=False, pure=False)
     mend = dask.delayed(_mend_one, pure=False)
     starts = np.cumsum([0, *blocks.sizes])
-    tasks = [mend(model, shared, k, int(start), folder) for k, start in enumerate(starts[:-1])]
+    tasks = [mend(model, shared, k, int(start), folder, log=log) for k, start in enumerate(starts[:-1])]
     futures = client.compute(tasks)
     places = {future.key: k for k, future in enumerate(futures)}
     out: list[Any] = [None] * len(futures)
@@ -109,12 +115,18 @@ def _mend(client: Any, estimator: Any, blocks: _blocks.Blocks, folder: Path, pro
     return out
 
 
-def _mend_one(model: Any, blocks: _blocks.Blocks, k: int, start: int, folder: Path) -> tuple[Any, Any, int, int]:
-    """Mend and write one block, on a worker."""
+def _mend_one(
+    model: Any, blocks: _blocks.Blocks, k: int, start: int, folder: Path, *, log: bool
+) -> tuple[Any, Any, int, int, ChangeLog | None]:
+    """Mend and write one block, on a worker; return scores, flags, values changed and filled in, the log if asked."""
     X = blocks.numbers(k)
     A, scores, flags = _dask.mend_block(model, X, start)[:3]
-    changed = blocks.put(folder, k, A)
-    return scores, flags, int(changed.sum()), int((changed & np.isnan(X)).sum())
+    values, changed = blocks.put(folder, k, A)
+    changes = None
+    if log:
+        changes = make_log(blocks.source(k), values, Found(scores, flags))
+        changes = replace(changes, row=changes.row + start)
+    return scores, flags, int(changed.sum()), int((changed & np.isnan(X)).sum()), changes
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from kernmend import __version__
-from kernmend.cli.mend import CODES, apply, inspect, mend, plain
+from kernmend.cli.mend import CODES, apply, inspect, mend, patch, plain, revert
 from kernmend.cli.paper import paper
 
 class Ordered(click.Group):
@@ -31,7 +31,7 @@ def cli() -> None:
     """Find and mend grossly corrupted data that lies on a curved surface."""
 
 
-for command in (mend, inspect, apply):
+for command in (mend, inspect, apply, patch, revert):
     cli.add_command(command)
 
 

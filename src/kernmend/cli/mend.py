@@ -1,4 +1,4 @@
-"""`kernmend mend`, `inspect` and `apply`: their options. What they do is in `cli_work`, imported when one runs."""
+"""`kernmend mend`, `inspect`, `apply`, `patch` and `revert`: their options. What they do is in `work`."""
 
 import math
 import re
@@ -104,9 +104,11 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 _of_data = _together(
     click.option("--columns", metavar="A,B,C", callback=_columns, help="Columns to look at.  [default: all numbers]"),
-    click.option("--keep", metavar="A,B,C", callback=_columns, help="Columns to leave as they are."),
+    click.option("--keep", metavar="A,B..D", callback=_columns, help="Columns to leave as they are, B to D too."),
     click.option("--missing", multiple=True, metavar="TEXT", help="Means a missing value, such as -999; repeatable."),
     click.option("--image-shape", callback=_image_shape, metavar="HxW", help="If rows are flattened images: 28x28."),
+)
+_of_layout = _together(
     click.option("--header/--no-header", default=None, help="The first line names the columns.  [default: found out]"),
     click.option(
         "--delimiter",
@@ -150,6 +152,11 @@ _of_run = _together(
 )  # fmt: skip
 
 
+_of_patch = _together(
+    click.option("--force", is_flag=True, help="Overwrite files that are there."),
+    click.option("--json", "as_json", is_flag=True, help="Print facts for a script, one line of JSON."),
+    click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+)
 _of_cluster = _together(
     click.option("--workers", type=click.IntRange(min=1), metavar="N",
                  help="Mend zarr or parquet larger than memory by N processes."),
@@ -166,9 +173,11 @@ _of_cluster = _together(
 @click.argument("source", metavar="INPUT", type=ANY)
 @click.option("-o", "--output", type=ANY, help="The mended data.  [default: beside INPUT, as NAME.mended.csv]")
 @click.option("--report", type=FILE, help="An HTML page that shows what was found and done.")
+@click.option("--changes", type=FILE, help="A csv of all changes, to edit and apply with kernmend patch.")
 @click.option("--save-model", type=FILE, help="The model, for kernmend apply.")
 @click.option("--good", type=ANY, metavar="FILE", help="Rows known to be good, of the same columns, to learn from.")
 @_of_data
+@_of_layout
 @_of_method
 @_of_cluster
 @_of_run
@@ -203,6 +212,7 @@ def mend(
 )
 @click.option("--scores", type=FILE, help="A csv file of the score of every row.")
 @_of_data
+@_of_layout
 @_of_method
 @_of_run
 def inspect(source: Path, **options: Any) -> None:
@@ -217,14 +227,49 @@ def inspect(source: Path, **options: Any) -> None:
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=ANY)
 @click.option("-o", "--output", type=ANY, help="The mended data; with several inputs a folder for them.")
 @click.option("--report", type=ANY, help="An HTML page of what was found; with several inputs a folder for them.")
+@click.option("--changes", type=ANY, help="A csv of all changes; with several inputs a folder for them.")
 @click.option("--follow", is_flag=True, help="Let the model follow slow drift from file to file; MODEL stays as it is.")
 @_of_data
+@_of_layout
 @_of_run
 def apply(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """Mend each INPUT with MODEL, a file that mend --save-model wrote."""
     from kernmend.cli.work import run_apply
 
     run_apply(model, sources, **options)
+
+
+@click.command(epilog=CODES, short_help="Make the accepted changes of a change log in a file.")
+@click.argument("source", metavar="INPUT", type=ANY)
+@click.argument("log", metavar="CHANGES", type=FILE)
+@click.option("-o", "--output", type=ANY, required=True, help="Where to write INPUT with the changes made.")
+@_of_layout
+@_of_patch
+def patch(**options: Any) -> None:
+    """Make the accepted changes of CHANGES, a csv that mend --changes wrote, in INPUT, the file as it was.
+
+    Lines in which accepted is no are left alone; a value typed by hand in the column new is taken. A log that does not
+    fit its file is refused, and the first difference named.
+    """
+    from kernmend.cli.work import run_patch
+
+    run_patch("patch", **options)
+
+
+@click.command(epilog=CODES, short_help="Take the changes of a change log back.")
+@click.argument("source", metavar="INPUT", type=ANY)
+@click.argument("log", metavar="CHANGES", type=FILE)
+@click.option("-o", "--output", type=ANY, required=True, help="Where to write INPUT as it was before.")
+@_of_layout
+@_of_patch
+def revert(**options: Any) -> None:
+    """Take back the accepted changes of CHANGES in INPUT, which mend or patch wrote: the inverse of patch.
+
+    Text tables come back byte for byte, other files value for value.
+    """
+    from kernmend.cli.work import run_patch
+
+    run_patch("revert", **options)
 
 
 for command in (mend, inspect):

@@ -45,17 +45,17 @@ def find_targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
     return [output / source.name for source in sources]
 
 
-def find_reports(sources: Sequence[Path], report: Path | None) -> list[Path | None]:
-    """Return where the report on each input goes."""
-    if report is None:
+def find_beside(sources: Sequence[Path], path: Path | None, option: str, ending: str) -> list[Path | None]:
+    """Return where what `option` asks for on each input goes: to `path`, or to a folder of that name for several."""
+    if path is None:
         return [None] * len(sources)
-    if len(sources) == 1 and not report.is_dir():
-        return [report]
-    if report.exists() and not report.is_dir():
-        raise Refused(f"{report} is a file: with several inputs --report names a folder")
-    if not report.parent.is_dir():
-        raise Refused(f"there is no folder {report.parent} to make {report.name} in")
-    return [report / f"{source.name}.html" for source in sources]
+    if len(sources) == 1 and not path.is_dir():
+        return [path]
+    if path.exists() and not path.is_dir():
+        raise Refused(f"{path} is a file: with several inputs {option} names a folder")
+    if not path.parent.is_dir():
+        raise Refused(f"there is no folder {path.parent} to make {path.name} in")
+    return [path / f"{source.name}{ending}" for source in sources]
 
 
 def check_free(

@@ -83,6 +83,14 @@ def of_apply(facts: dict[str, Any], data: Dataset) -> None:
     _say_files(facts)
 
 
+def of_patch(facts: dict[str, Any]) -> None:
+    """Say how many changes were made, or taken back."""
+    done = "taken back" if facts["command"] == "revert" else "made"
+    left = f", {facts['left']} not accepted and left alone" if facts["left"] else ""
+    say(f"{_count(facts['changed'], 'change')} {done}{left}.")
+    click.echo(f"Written: {plain(facts['output'])}")
+
+
 def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int | None, *, asked: bool) -> None:
     """Show the flagged rows, then those that are unusual; where there are few, the next ones too.
 
@@ -163,7 +171,7 @@ def _say_changes(facts: dict[str, Any]) -> None:
 
 
 def _say_files(facts: dict[str, Any]) -> None:
-    for name, word in (("output", "Mended data"), ("report", "Report")):
+    for name, word in (("output", "Mended data"), ("report", "Report"), ("changes", "Change log")):
         if name in facts:
             click.echo(f"{word}: {plain(facts[name])}")
 

@@ -16,15 +16,18 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from kernmend import _mend as sugar
+from kernmend import io
 from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend.cli import words as cli_words
 from kernmend.cli.mend import plain
-from kernmend.cli.targets import Refused, check_free, find_reports, find_targets, input_file
+from kernmend.cli.targets import Refused, check_free, find_beside, find_targets, input_file
 from kernmend.io import Dataset, FileError, read, replacing, without_empty
 from kernmend.io import model_file as saving
+from kernmend.io.changes import Found, make_log
 from kernmend.io.frames import changed, settle
 
+LAYOUT = ("header", "delimiter", "decimal", "thousands", "encoding")  # options on how a table is read
 NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
 
 
@@ -36,6 +39,7 @@ def run_mend(
     *,
     output: Path | None,
     report: Path | None,
+    changes: Path | None,
     save_model: Path | None,
     good: Path | None,
     method: str,
@@ -44,7 +48,7 @@ def run_mend(
     """Read, mend, write; after Ctrl-C what there is, if an output was named."""
     with session(options) as started:
         target = find_targets([source], output)[0]
-        check_free([target, report, save_model], options["force"], inputs=[input_file(source), good])
+        check_free([target, report, changes, save_model], options["force"], inputs=[input_file(source), good])
         data = _read(source, options)
         estimator = make_estimator(method, data, options)
         reference = None if good is None else _read_good(good, data, method, options)
@@ -62,6 +66,8 @@ def run_mend(
             facts["output"] = str(mended.write(target, force=options["force"]))
             if report is not None:
                 facts["report"] = str(mended.report(report, force=options["force"]))
+            if changes is not None:
+                facts["changes"] = str(mended.write_changes(changes, force=options["force"]))
             if save_model is not None:
                 facts["model"] = str(estimator.save(save_model, force=options["force"]))
         facts["seconds"] = round(time.perf_counter() - started, 3)
@@ -99,6 +105,7 @@ def run_apply(
     *,
     output: Path | None,
     report: Path | None,
+    changes: Path | None,
     follow: bool,
     **options: Any,
 ) -> None:
@@ -107,10 +114,11 @@ def run_apply(
         estimator = _load(model)
         if follow and not hasattr(estimator, "partial_fit"):
             raise Refused(f"{model} is of a method that cannot follow drift: kernel can")
-        targets, pages = find_targets(sources, output), find_reports(sources, report)
+        targets, pages = find_targets(sources, output), find_beside(sources, report, "--report", ".html")
+        logs = find_beside(sources, changes, "--changes", ".changes.csv")
         inputs = [model, *map(input_file, sources)]
-        check_free([*targets, *pages], options["force"], [output, report], inputs)
-        for source, target, page in zip(sources, targets, pages, strict=True):
+        check_free([*targets, *pages, *logs], options["force"], [output, report, changes], inputs)
+        for source, target, page, log in zip(sources, targets, pages, logs, strict=True):
             data, order = _read_for_model(source, options, estimator)
             with failing(estimator):
                 X = data.X[:, order]
@@ -125,9 +133,23 @@ def run_apply(
                     page.parent.mkdir(exist_ok=True)
                     found = sugar.Applied(A[:, order], flags, scores)
                     facts["report"] = str(_report_applied(page, estimator, data, X, found, options["force"]))
+                if log is not None:
+                    log.parent.mkdir(exist_ok=True)
+                    facts["changes"] = str(make_log(data, A, Found(scores, flags)).write(log, force=options["force"]))
             now = time.perf_counter()
             facts["seconds"], started = round(now - started, 3), now
             tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
+
+
+def run_patch(command: str, source: Path, log: Path, output: Path, **options: Any) -> None:
+    """Make the changes of a log, or take them back."""
+    check_free([output], options["force"], inputs=[input_file(source), log])
+    do = io.revert if command == "revert" else io.patch
+    with reading():
+        done = do(source, log, output, force=options["force"], **{name: options[name] for name in LAYOUT})
+    facts: dict[str, Any] = {"command": command, "input": str(source), "log": str(log), "output": str(done.path)}
+    facts |= {"changed": done.changed, "left": done.left}
+    tell(options, facts, lambda: cli_words.of_patch(facts))
 
 
 def _report_applied(page: Path, estimator: Any, data: Dataset, X: Array, found: sugar.Applied, force: bool) -> Path:
@@ -161,7 +183,7 @@ def _read(source: Path, options: dict[str, Any]) -> Dataset:
 
 def of_reading(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of `read`."""
-    names = ("columns", "image_shape", "missing", "header", "delimiter", "decimal", "thousands", "encoding")
+    names = ("columns", "image_shape", "missing", *LAYOUT)
     return {name: options[name] for name in names} | {"keep": options["keep"] or ()}
 
 

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend._validation import check_known, check_recovery
 from kernmend.estimators._base import KernelModel, is_lazy, parameters
+from kernmend.estimators._trust import Explained
 from kernmend.large import batches
 from kernmend.large import dask as lazy
 from kernmend.large import landmarks as large
@@ -20,7 +21,7 @@ from kernmend.repair.units import Units, resolve_bounds
 
 
 @parameters
-class KernelRecovery(KernelModel):
+class KernelRecovery(Explained, KernelModel):
     """Find the rows that are grossly wrong and mend them, for data that lies on a curved surface.
 
     Rows are scored against each other, those that do not fit are flagged, and each flagged row x is replaced by the
@@ -67,6 +68,12 @@ class KernelRecovery(KernelModel):
     landmarks : int, "auto" or None, default="auto"
         How many rows, drawn at random, to learn from; the others are mended against those, in blocks. "auto" is
         2,000 where there are more. None is always all.
+    interval : float or None, default=0.9
+        The level of the intervals of mended and filled in values: this share of them holds the true value, if the
+        errors of the data are like those that were tried on good rows. None makes no intervals.
+    unsure : {"mend", "blank", "keep"}, default="mend"
+        What to do where the interval is wider than the column itself, the central share `interval` of its good values:
+        mend all the same (and mark it in `unsure_`), put NaN, or leave the old value, which for a missing one is NaN.
     max_iter : int, default=200
         Iterations of mending a row.
     tol : float, default=1e-6
@@ -92,6 +99,21 @@ class KernelRecovery(KernelModel):
         -log10 of the chance of a good entry being as far out. Not where landmarks were drawn.
     entry_outliers_ : ndarray of bool, shape (n_samples, n_features)
         The entries of flagged rows that were found wrong, or replaced.
+    whole_rows_ : ndarray of bool, shape (n_samples,)
+        The flagged rows that are wrong as a whole; in the other flagged ones single entries are.
+    half_widths_ : ndarray of float32, shape (n_samples, n_features)
+        Half of the width of the interval around each mended or filled in value; 0 for values that did not change. Not
+        with `interval=None`.
+    unsure_ : ndarray of bool, shape (n_samples, n_features)
+        The values whose interval is wider than their column.
+    changes_ : Changes
+        Every value that was changed or filled in: row, column, old, new, low, high, kind, score, reason, accepted.
+        `changes_.records` is a structured array, `changes_.to_frame()` a DataFrame. Not after a fit to a dask array.
+    explanations_ : Explanations
+        What `explain` says of each flagged row, made when it is asked for.
+    confidence_ : ndarray of shape (n_samples,)
+        The probability of each flagged row being wrong, NaN for the others: 1 - n p / k, where p is the chance of a
+        good row being as far out, and k of the n rows are.
     objective_ : ndarray of shape (n_iter_ + 1,)
         The objective of the rows that were mended as a whole, summed, at the start and after each iteration. Entries
         found wrong may be filled in anew after it.
@@ -131,12 +153,15 @@ class KernelRecovery(KernelModel):
     alpha: float = 0.05
     scale: Any = "auto"
     landmarks: Any = "auto"
+    interval: float | None = 0.9
+    unsure: str = "mend"
 
     _allow_far = True
     _saved: ClassVar[tuple[str, ...]] = (
         *KernelModel._saved,
         *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
         *("suspects_", "entry_scores_", "entry_outliers_", "n_samples_seen_", "n_missing_"),
+        *("whole_rows_", "unsure_", "half_widths_"),
         *("_rows", "_share", "_landmark_rows"),
     )
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._validation import check_count, check_known, check_recovery
 from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.estimators._kernel_recovery import KernelRecovery
+from kernmend.estimators._trust import Explained
 from kernmend.model.errors import RowSum
 from kernmend.model.kernels import RBF, Kernel
 from kernmend.model.penalties import rho_from_cutoff
@@ -24,7 +25,7 @@ STEP = 0.8  # of those, in logarithms
 
 
 @parameters
-class RecoverySearch(NewRowsRecovery):
+class RecoverySearch(Explained, NewRowsRecovery):
     """`KernelRecovery` with parameters from a longer search, by the criterion that it uses itself, without labels.
 
     What mending takes off the flagged rows is injected into good rows that were held out, and the parameters that bring
@@ -60,6 +61,8 @@ class RecoverySearch(NewRowsRecovery):
         the choice that the estimator makes by itself.
     recovered_, outlier_scores_, outliers_, threshold_, suspects_, objective_, n_iter_, stop_reason_, rank_
         As in `KernelRecovery`.
+    whole_rows_, half_widths_, unsure_, changes_, explanations_, confidence_
+        As in `KernelRecovery`.
 
     Examples
     --------
@@ -84,7 +87,7 @@ class RecoverySearch(NewRowsRecovery):
         *Recovery._saved,
         *("best_estimator_", "best_params_", "best_score_", "cv_results_"),
         *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
-        *("suspects_", "entry_scores_", "entry_outliers_"),
+        *("suspects_", "entry_scores_", "entry_outliers_", "whole_rows_", "unsure_", "half_widths_"),
     )
 
     def fit(self, X: Any, y: Any = None, *, good: Any = None, wrong: Any = None) -> "RecoverySearch":

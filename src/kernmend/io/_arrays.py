@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.io._cells import ArrayCells, Raw, cast
 from kernmend.io._dataset import Dataset, Mask, Request
 from kernmend.io._files import FileError, damaged
 
-Raw: TypeAlias = NDArray[Any]
 SaveArray: TypeAlias = Callable[[Path, Raw | None], None]
 """Writes the file to a temporary path with another array in it; None if nothing has changed."""
 
@@ -115,6 +115,8 @@ def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **fac
         format=format,
         source=ask.path,
         save=save_matrix,
+        cells=ArrayCells(raw, save),
+        places=features,
         **facts,
     )
 
@@ -179,21 +181,3 @@ def put(raw: Raw, features: NDArray[np.intp], A: Array, changed: Mask, ask: Requ
     out = np.empty_like(raw)
     out[...] = flat.reshape(raw.shape)
     return out
-
-
-def cast(values: Array, dtype: np.dtype[Any], path: Path | str) -> Raw:
-    """Return values in another number type: rounded and kept within its range where that is needed."""
-    if dtype.kind == "f":
-        limit = np.finfo(dtype).max
-        return (
-            np.clip(values, -limit, limit).astype(dtype) if dtype.itemsize < values.itemsize else values.astype(dtype)
-        )
-    if np.isnan(values).any():
-        raise FileError(f"{path}: cannot mark values as missing in an array of whole numbers: store it as floats")
-    if dtype.kind == "b":
-        return values >= 0.5
-    info = np.iinfo(dtype)
-    high = float(info.max)
-    if int(high) > info.max:  # 2^63 - 1 is not a float
-        high = float(np.nextafter(high, 0))
-    return np.clip(np.rint(values.astype(np.float64)), float(info.min), high).astype(dtype)

@@ -21,9 +21,18 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io import _arrays, _parquet
 from kernmend.io._arrays import Entry, array_dataset, check_image_shape, pick
+from kernmend.io._cells import ArrayCells, Cells
 from kernmend.io._containers import Worker, Zarr
-from kernmend.io._dataset import Dataset, Mask, Request, to_write
-from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, runs, stamp
+from kernmend.io._dataset import (
+    Dataset,
+    Mask,
+    Request,
+    check_folder,
+    check_output,
+    check_unchanged,
+    to_write,
+)
+from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, runs
 from kernmend.io._identifiers import measured, note
 from kernmend.io._numpy import no_member
 from kernmend.io._reading import check_layout, recognise, request
@@ -40,6 +49,20 @@ ROWS = 2000
 SAMPLE = 2000
 # Name of the output in the working folder.
 OUT = "out"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The numbers of one block, with their texts."""
+
+    X: Array
+    cells: Cells
+    places: NDArray[np.intp]
+    columns: tuple[str, ...] | None
+    image_shape: tuple[int, ...] | None = None
+    row_labels: None = None
+    formats: None = None
+    rows: None = None
 
 
 @dataclass(frozen=True)
@@ -60,8 +83,12 @@ class Blocks(ABC):
         """Prepare a working folder."""
 
     @abstractmethod
-    def put(self, folder: Path, k: int, A: Array) -> Mask:
-        """Write block k with the values of `A` where these differ, and return the mask of what differs."""
+    def put(self, folder: Path, k: int, A: Array) -> tuple[Array, Mask]:
+        """Write block k with the values of `A` where these differ; return its values, and the mask of what differs."""
+
+    @abstractmethod
+    def source(self, k: int) -> "Block":
+        """Return block k as the source of a change log."""
 
     @abstractmethod
     def endings(self, folder: Path) -> list[Any]:
@@ -83,7 +110,7 @@ class ZarrBlocks(Blocks):
     def begin(self, folder: Path) -> None:
         shutil.copytree(self.ask.path, folder / OUT)
 
-    def put(self, folder: Path, k: int, A: Array) -> Mask:
+    def put(self, folder: Path, k: int, A: Array) -> tuple[Array, Mask]:
         raw, start = self._raw(k), sum(self.sizes[:k])
         values, changed = to_write(
             A, _arrays.numbers(raw, self.features, self.ask), self.integer, self.bounds, self.ask.path
@@ -95,7 +122,15 @@ class ZarrBlocks(Blocks):
                 rows = slice(first, first + self.step)
                 if changed[rows].any():
                     there[start + first : start + first + len(new[rows])] = new[rows]
-        return changed
+        return values, changed
+
+    def source(self, k: int) -> Block:
+        raw = self._raw(k)
+        shape = raw.shape[1:] if raw.ndim > 2 else None
+        shape = self.ask.image_shape or shape
+        return Block(
+            _arrays.numbers(raw, self.features, self.ask), ArrayCells(raw, _not_here), self.features, None, shape
+        )
 
     def endings(self, folder: Path) -> list[Any]:
         return []
@@ -131,7 +166,7 @@ class ParquetBlocks(Blocks):
             if name not in self.files and Path(name).name != "_metadata":  # which tells of row groups as they were
                 shutil.copyfile(self.ask.path / name, folder / OUT / name)
 
-    def put(self, folder: Path, k: int, A: Array) -> Mask:
+    def put(self, folder: Path, k: int, A: Array) -> tuple[Array, Mask]:
         table = self._table(k)
         X = _parquet.numbers(table, self.features, self.kinds, self.ask)
         values, changed = to_write(A, X, self.integer, self.bounds, self.ask.path)
@@ -139,7 +174,14 @@ class ParquetBlocks(Blocks):
         temporary = folder / "pieces" / f"{k}.{os.getpid()}"
         need("pyarrow.parquet", "parquet").write_table(new, temporary, **self._layout(self.groups[k][0]))
         temporary.replace(folder / "pieces" / str(k))
-        return changed
+        return values, changed
+
+    def source(self, k: int) -> Block:
+        table = self._table(k)
+        cells = _parquet.TableCells(table, _not_here)
+        places = np.array(self.features, dtype=np.intp)
+        names = tuple((cells.columns or ())[j] for j in self.features)
+        return Block(_parquet.numbers(table, self.features, self.kinds, self.ask), cells, places, names)
 
     def endings(self, folder: Path) -> list[Any]:
         return [Joining(self, folder, number) for number in range(len(self.files))]
@@ -269,6 +311,8 @@ def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
         folder=ask.path.is_dir(),
         endings=endings,
         save=_not_here,
+        cells=_parquet.TableCells(first.empty_table(), _not_here),
+        places=np.array(features, dtype=np.intp),
     )
     return blocks, _with_sample(data, blocks)
 
@@ -318,11 +362,10 @@ def working_folder(target: Path) -> Iterator[Path]:
 def place(folder: Path, target: Path, data: Dataset, *, force: bool) -> Path:
     """Move the finished output from the working folder to `target`, and return `target`."""
     with opening(target, "written"):
-        data._check_output(target, force)
-        if stamp(data.source) != data.stamp:
-            raise FileError(f"{data.source}: has changed since it was read: mend it again")
+        check_output(data, target, force)
+        check_unchanged(data)
         if target.is_dir():
-            data._check_folder(target, folder / OUT)
+            check_folder(target, folder / OUT)
             place_folder(folder / OUT, target)
         else:
             (folder / OUT).replace(target)

@@ -3,19 +3,18 @@
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernmend._typing import Array
-from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._cells import Cells, Edits, Verbatim
+from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError
-from kernmend.io._grid import Columns, find_columns, grid_dataset
+from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
 from kernmend.io._header import SAMPLE, Header, find_header
-from kernmend.io._number_format import NumberFormat
 from kernmend.io._numpy import no_member
 from kernmend.io._text import (
     BLANKS,
@@ -26,10 +25,12 @@ from kernmend.io._text import (
     decode,
     guess_delimiter,
     is_empty,
+    is_quoted,
     joined,
     plain,
     replaced,
     split_records,
+    write_records,
 )
 
 # Bytes that do not occur in text.
@@ -78,6 +79,32 @@ class CsvGrid:
                 raise FileError(self._uneven(i, len(row)))
         return out
 
+    @property
+    def format(self) -> str:
+        """The name of the format."""
+        return "tsv" if self.delimiter == "\t" else "csv"
+
+    def raw(self, row: int) -> list[str]:
+        """Return the cells of a row as they stand there."""
+        return self.cells(row, row + 1)[0]
+
+    def accepts(self, text: str) -> bool:
+        """Return whether a number may be written so."""
+        return True
+
+    def save(self, temporary: Path, edits: Edits) -> None:
+        """Write the whole text with other texts in some cells."""
+        write_records(temporary, self.text, self.ends, (self._edited(row, texts) for row, texts in edits))
+
+    def _edited(self, row: int, texts: Mapping[int, str]) -> tuple[int, str]:
+        """Return the number of the record of a row, and that record with other texts in some cells."""
+        number = int(self.rows[row])
+        record = self.record(number)
+        parts = cells(record, self.delimiter)
+        for at, text in texts.items():
+            parts[at] = text if isinstance(text, Verbatim) else _rewritten(parts[at], text, self.delimiter)
+        return number, joined(parts, self.delimiter) + record[len(record.rstrip("\r\n")) :]
+
     def line(self, i: int) -> int:
         """Return the number of the line, from 1, in which record i begins."""
         before = self.text.text[: self.begin(i)]
@@ -112,16 +139,24 @@ class Csv(Format):
         text = decode(raw, ask.path, ask.layout.encoding)
         del raw
         grid = _cut(text, ask)
-        decimals = (",", ".") if grid.delimiter == ";" else (".", ",")
-        columns = find_columns(grid, ask, decimals, prefer_plain=grid.delimiter != ",")
+        columns = _columns(grid, ask)
+        return grid_dataset(grid, columns, ask, format=grid.format, notes=_assumed(grid, columns, ask))
 
-        def save(
-            temporary: Path, features: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask
-        ) -> None:
-            _write(temporary, grid, features, formats, A, changed)
+    def cells(self, ask: Request) -> Cells:
+        """Return the cells of a table."""
+        return self.parse_cells(ask.path.read_bytes(), ask)
 
-        name = "tsv" if grid.delimiter == "\t" else "csv"
-        return grid_dataset(grid, columns, ask, format=name, save=save, notes=_assumed(grid, columns, ask))
+    def parse_cells(self, raw: bytes, ask: Request) -> Cells:
+        """Return the cells of a table whose bytes are given."""
+        no_member(ask)
+        grid = _cut(decode(raw, ask.path, ask.layout.encoding), ask)
+        return GridCells(grid, lambda: _columns(grid, ask))
+
+
+def _columns(grid: CsvGrid, ask: Request) -> Columns:
+    """Return what the columns are made of: between semicolons decimal commas are tried first."""
+    decimals = (",", ".") if grid.delimiter == ";" else (".", ",")
+    return find_columns(grid, ask, decimals, prefer_plain=grid.delimiter != ",")
 
 
 def _cut(text: Text, ask: Request) -> CsvGrid:
@@ -144,7 +179,7 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
     if found.names and width == len(first) + 1:  # R leaves out the name of the index
         first = ["", *first]
     rows = filled[found.names + found.units :]
-    if len(first) == 1 and len(rows):  # here an empty line is an empty cell
+    if len(rows) and (len(first) == 1 or ask.blank):  # with one column an empty line is an empty cell
         rows = np.arange(rows[0], rows[-1] + 1)
     header = first if found.names else None
     return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above)
@@ -208,36 +243,10 @@ def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _write(
-    target: Path,
-    grid: CsvGrid,
-    features: NDArray[np.intp],
-    formats: Sequence[NumberFormat],
-    A: Array,
-    changed: Mask,
-) -> None:
-    """Write the whole text with the changed cells replaced, a piece at a time."""
-    text, done = grid.text, 0
-    with target.open("wb") as file:
-        file.write(text.mark)
-        for row in np.flatnonzero(changed.any(axis=1)).tolist():
-            number = int(grid.rows[row])
-            record = grid.record(number)
-            body = record.rstrip("\r\n")
-            parts = cells(record, grid.delimiter)
-            for j in np.flatnonzero(changed[row]).tolist():
-                at = int(features[j])
-                parts[at] = _rewritten(parts[at], formats[j].write(A[row, j]), grid.delimiter)
-            for piece in text.pieces(done, grid.begin(number)):
-                file.write(piece)
-            file.write((joined(parts, grid.delimiter) + record[len(body) :]).encode(text.encoding))
-            done = int(grid.ends[number])
-        for piece in text.pieces(done, len(text.text)):
-            file.write(piece)
-
-
 def _rewritten(cell: str, value: str, delimiter: str) -> str:
     """Return a cell with another value; in quotes if that holds the delimiter, as 1,469 does in a table of commas."""
     if delimiter == BLANKS:
         return aligned(cell, value or "NA")  # nothing at all would move the cells that follow
-    return replaced(cell, f'"{value}"' if delimiter in value and '"' not in cell else value)
+    if delimiter in value and not is_quoted(cell.strip()):
+        return f'"{value}"'  # blanks before a quote would make it a part of the text
+    return replaced(cell, value)

@@ -1,15 +1,16 @@
 """A data set from a file: the numbers, what they are called, and how to put mended ones back."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernmend._typing import Array
+from kernmend.io._cells import Cells
 from kernmend.io._files import FileError, files_below, opening, replacing, stamp
 from kernmend.io._number_format import NumberFormat, round_as_written
 
@@ -51,18 +52,30 @@ class Request:
     missing: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     layout: Layout = Layout()
+    blank: bool = False
+    """Whether lines with nothing in them count as rows."""
 
     def kept(self, names: tuple[str, ...] | None, width: int) -> list[int]:
         """Return the numbers of the columns that are to stay as they are; FileError if there is no such column."""
-        places = []
+        places: list[int] = []
         for column in self.keep:
-            if names is not None and column in names:
-                places.append(names.index(column))
-            elif column.isdecimal() and int(column) < width:
-                places.append(int(column))
+            first, dots, last = column.partition("..")
+            if (names is not None and column in names) or not dots:
+                places.append(self._place(column, names, width))
             else:
-                raise FileError(f"{self.path}: has no column {column!r} to keep")
+                some = range(self._place(first, names, width), self._place(last, names, width) + 1)
+                if not some:
+                    raise FileError(f"{self.path}: {last!r} stands before {first!r}: name the first column first")
+                places += some
         return places
+
+    def _place(self, column: str, names: tuple[str, ...] | None, width: int) -> int:
+        """Return the number of a column, given by its name or its number."""
+        if names is not None and column in names:
+            return names.index(column)
+        if column.isdecimal() and int(column) < width:
+            return int(column)
+        raise FileError(f"{self.path}: has no column {column!r} to keep")
 
     @property
     def missing_numbers(self) -> list[float]:
@@ -98,6 +111,10 @@ class Format(ABC):
     def read(self, ask: Request) -> "Dataset":
         """Return the data set of a file; FileError if it cannot be read."""
 
+    def cells(self, ask: Request) -> Cells:
+        """Return the cells of a file, all its columns; FileError if it cannot be read."""
+        return self.read(ask).cells
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
@@ -113,11 +130,14 @@ class Dataset:
     integer : bool array (d,), the features that stay whole numbers.
     formats : how each feature writes its numbers, in a table of texts; None elsewhere.
     passed : names of what is passed through untouched: columns, other arrays, other files.
+    why_passed : why, by name, in a few words; not of all.
     notes : what a user should know of how the file was read, one sentence each.
     rows : numbers (n,) of the rows of X among those of the file, where some have no number; None if all have one.
     format : the name of the format: "csv", "parquet", "npy", ...
     source : the path that was read.
     member : the array inside it, if it holds several.
+    cells : the texts of all cells of the file.
+    places : numbers (d,) of the features among the columns of `cells`.
 
     Examples
     --------
@@ -143,6 +163,7 @@ class Dataset:
     formats: tuple[NumberFormat, ...] | None = field(default=None, repr=False)
     rows: NDArray[np.intp] | None = field(default=None, repr=False)
     passed: tuple[str, ...] = ()
+    why_passed: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     format: str
     source: Path
@@ -150,6 +171,8 @@ class Dataset:
     folder: bool = field(default=False, repr=False)
     endings: tuple[str, ...] = field(default=(), repr=False)
     save: Save = field(repr=False)
+    cells: Cells = field(repr=False)
+    places: NDArray[np.intp] = field(repr=False)
     stamp: object = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -165,46 +188,78 @@ class Dataset:
         `bounds`, and NaN is written as missing. The file appears complete or not at all; one that exists is replaced
         only with `force=True`.
         """
-        path = Path(path)
         mended, changed = self._mended(A)
-        with opening(path, "written"):
-            self._check_output(path, force)
-            if stamp(self.source) != self.stamp:
-                raise FileError(f"{self.source}: has changed since it was read: read it again")
-            with replacing(path, folder=self.folder) as temporary:
-                self.save(temporary, mended, changed)
-                if self.folder and path.exists():
-                    self._check_folder(path, temporary)
-        return path
+        return write_whole(self, Path(path), lambda temporary: self.save(temporary, mended, changed), force=force)
 
     def _mended(self, A: ArrayLike) -> tuple[Array, Mask]:
         """Return the values to write, and the mask of those that differ from the values in the file."""
         return to_write(A, self.X, self.integer, self.bounds, self.source, self.formats)
 
-    def _check_output(self, path: Path, force: bool) -> None:
-        """Raise FileError if the output cannot be written at `path`."""
-        if not path.parent.is_dir():
-            raise FileError(f"{path}: cannot be written: the folder {path.parent} does not exist, make it first")
-        if path.is_dir() and not self.folder:
-            raise FileError(f"{path}: is a folder, but {self.format} data go to a file: choose another name")
-        if path.exists() and self.folder and not path.is_dir():
-            raise FileError(f"{path}: is a file, but {self.format} data go to a folder: choose another name")
-        ending = path.suffix.lower()
-        if self.endings and ending not in ("", self.source.suffix.lower(), *self.endings):
-            raise FileError(f"{path}: ends in {ending} but {self.format} data are written: end it in {self.endings[0]}")
-        if path.exists() and not force:
-            raise FileError(f"{path}: exists already: choose another name, or force it to be replaced")
-        if self.source.is_dir() and self.source.resolve() in path.resolve().parents:
-            raise FileError(f"{path}: lies inside the input {self.source}: choose a place outside")
 
-    @staticmethod
-    def _check_folder(path: Path, new: Path) -> None:
-        """Raise FileError if a folder to be replaced holds anything but older versions of the new files."""
-        others = sorted(set(files_below(path)) - set(files_below(new)))
-        if others:
-            raise FileError(
-                f"{path}: not replaced, it holds other files ({others[0]}): choose another name or empty it"
-            )
+class Source(Protocol):
+    """What is known of a file that is to be written again with other values."""
+
+    @property
+    def source(self) -> Path:
+        """The path that was read."""
+
+    @property
+    def format(self) -> str:
+        """The name of its format."""
+
+    @property
+    def folder(self) -> bool:
+        """Whether it is a folder."""
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The endings of names of such files."""
+
+    @property
+    def stamp(self) -> object:
+        """Its size and time when it was read."""
+
+
+def write_whole(read: Source, path: Path, save: Callable[[Path], None], *, force: bool) -> Path:
+    """Write a file again at `path` by `save(temporary)`, complete or not at all; return the path."""
+    with opening(path, "written"):
+        check_output(read, path, force)
+        check_unchanged(read)
+        with replacing(path, folder=read.folder) as temporary:
+            save(temporary)
+            if read.folder and path.exists():
+                check_folder(path, temporary)
+    return path
+
+
+def check_unchanged(read: Source) -> None:
+    """Raise FileError if a file has changed since it was read."""
+    if stamp(read.source) != read.stamp:
+        raise FileError(f"{read.source}: has changed since it was read: read it again")
+
+
+def check_output(read: Source, path: Path, force: bool) -> None:
+    """Raise FileError if the output cannot be written at `path`."""
+    if not path.parent.is_dir():
+        raise FileError(f"{path}: cannot be written: the folder {path.parent} does not exist, make it first")
+    if path.is_dir() and not read.folder:
+        raise FileError(f"{path}: is a folder, but {read.format} data go to a file: choose another name")
+    if path.exists() and read.folder and not path.is_dir():
+        raise FileError(f"{path}: is a file, but {read.format} data go to a folder: choose another name")
+    ending = path.suffix.lower()
+    if read.endings and ending not in ("", read.source.suffix.lower(), *read.endings):
+        raise FileError(f"{path}: ends in {ending} but {read.format} data are written: end it in {read.endings[0]}")
+    if path.exists() and not force:
+        raise FileError(f"{path}: exists already: choose another name, or force it to be replaced")
+    if read.source.is_dir() and read.source.resolve() in path.resolve().parents:
+        raise FileError(f"{path}: lies inside the input {read.source}: choose a place outside")
+
+
+def check_folder(path: Path, new: Path) -> None:
+    """Raise FileError if a folder to be replaced holds anything but older versions of the new files."""
+    others = sorted(set(files_below(path)) - set(files_below(new)))
+    if others:
+        raise FileError(f"{path}: not replaced, it holds other files ({others[0]}): choose another name or empty it")
 
 
 def without_empty(data: Dataset) -> Dataset:
@@ -239,8 +294,10 @@ def without_empty(data: Dataset) -> Dataset:
         row_labels=tuple(labels[i] for i in rows) if data.row_labels or n_empty else None,
         integer=data.integer[columns],
         formats=None if data.formats is None else tuple(data.formats[j] for j in columns),
+        places=data.places[columns],
         rows=rows if n_empty else None,
         passed=data.passed + tuple(names[j] for j in np.flatnonzero(~lasting)),
+        why_passed={**data.why_passed, **{names[j]: "empty" for j in np.flatnonzero(~lasting)}},
         notes=data.notes + ((note,) if n_empty else ()),
         save=save,
     )

@@ -8,7 +8,7 @@ its parameters and its `_saved`.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -31,6 +31,7 @@ MODULES = (
     "kernmend.solvers.reference",
     "kernmend.repair.row_mender",
     "kernmend.repair.units",
+    "kernmend.repair.intervals",
 )
 OTHERS = {
     "sklearn.decomposition": ("KernelPCA",),
@@ -197,8 +198,8 @@ class Decoder:
         if state.keys() - names:
             raise EncodingError(f"{value['class']} has no {min(state.keys() - names)!r}")
         of_fields = is_dataclass(cls)
-        if of_fields and names - state.keys():
-            raise EncodingError(f"a {value['class']} without {min(names - state.keys())!r}")
+        if of_fields and (lacks := _needed(cls) - state.keys()):
+            raise EncodingError(f"a {value['class']} without {min(lacks)!r}")
         parts = {name: self(part) for name, part in state.items()}
         if of_fields:
             return cls(**parts)
@@ -222,6 +223,11 @@ class Decoder:
         "sparse": _read_sparse,
         "object": _read_object,
     }
+
+
+def _needed(cls: Any) -> set[str]:
+    """Return the fields that an object cannot be made without: one that came later has a default."""
+    return {field.name for field in fields(cls) if field.init and field.default is MISSING}
 
 
 def _class(name: Any) -> Any:

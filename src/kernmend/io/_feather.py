@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from kernmend._typing import Array
-from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import check_expansion, damaged, need
 from kernmend.io._numpy import no_member
-from kernmend.io._parquet import put, table_dataset
+from kernmend.io._parquet import table_dataset
 
 MAGIC = b"ARROW1"
 # First bytes of what each codec packs.
@@ -40,12 +37,12 @@ class Feather(Format):
             table.validate(full=True)
             batches = [file.get_batch(k).num_rows for k in range(file.num_record_batches)]
 
-        def save(temporary: Path, features: list[int], kinds: list[np.dtype[Any]], A: Array, changed: Mask) -> None:
-            if not changed.any():
+        def save(temporary: Path, new: Any) -> None:
+            if new is table:  # nothing has changed
                 temporary.write_bytes(raw)
                 return
             options = ipc.IpcWriteOptions(compression=codec)
-            new = put(table, features, kinds, A, changed, ask).combine_chunks()
+            new = new.combine_chunks()
             with ipc.new_file(temporary, new.schema, options=options) as writer:
                 writer.write_table(new, max_chunksize=max(batches, default=0) or None)
 

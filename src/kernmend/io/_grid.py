@@ -6,18 +6,20 @@ Csv, Excel and JSON lines are read this way. Each is a `Grid`, which gives its c
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io._arrays import check_image_shape, choose
+from kernmend.io._cells import Cells, Edits, Places, is_same_number
 from kernmend.io._dataset import Dataset, Mask, Request
 from kernmend.io._files import FileError
-from kernmend.io._identifiers import measured, note
-from kernmend.io._number_format import NumberFormat, Reading, Shapes, add_cells, best_readings
+from kernmend.io._identifiers import WORDS, measured, note
+from kernmend.io._number_format import NumberFormat, Reading, Shapes, add_cells, best_readings, is_number
 from kernmend.io._text import MISSING, plain, unique
 
 # Names of a first column, in lower case, that is taken for the names of the rows.
@@ -43,6 +45,15 @@ class Grid(Protocol):
 
     def cells(self, start: int, stop: int) -> Sequence[Sequence[str]]:
         """Return the cells of some rows as they stand in the file; FileError where a row has another width."""
+
+    def raw(self, row: int) -> Sequence[str]:
+        """Return the cells of a row as they stand in the file, also where `cells` gives a word for them."""
+
+    def accepts(self, text: str) -> bool:
+        """Return whether the format allows a number to be written so."""
+
+    def save(self, temporary: Path, edits: Edits) -> None:
+        """Write the file with other texts in some cells."""
 
 
 @dataclass(frozen=True)
@@ -121,27 +132,27 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
     return X
 
 
-def grid_dataset(
-    grid: Grid, columns: Columns, ask: Request, *, format: str, save: Callable[..., None], notes: tuple[str, ...]
-) -> Dataset:
-    """Return the data set of the columns that are measured; `save(temporary, features, formats, A, changed)` writes."""
+def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, notes: tuple[str, ...]) -> Dataset:
+    """Return the data set of the columns that are measured."""
     labels = _labels(grid, columns, ask)
     chosen = _chosen(columns, ask, index=0 if labels is not None else None)
     X = grid_values(grid, columns, chosen.tolist(), ask)
     formats = columns.formats(chosen.tolist())
     said: tuple[str, ...] = ()
+    identifiers: dict[int, str] = {}
     if ask.columns is None:
         names = None if columns.names is None else [columns.names[j] for j in chosen]
         whole = np.array([one.whole for one in formats])
         zeros = np.array([columns.shapes[j].zeros for j in chosen])
         keep, found = measured(names, X, whole, zeros)
         said = note([(columns.name(int(chosen[k])), reason) for k, reason in found])
+        identifiers = {int(chosen[k]): WORDS[reason] for k, reason in found}
         chosen, X = chosen[keep], X if keep.all() else np.ascontiguousarray(X[:, keep])
         formats = columns.formats(chosen.tolist())
     formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
 
     def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
-        save(temporary, chosen, formats, A, changed)
+        grid.save(temporary, _edits(chosen, formats, A, changed))
 
     left = np.setdiff1d(np.arange(grid.width), chosen)
     named = columns.names is not None or said  # so that a model finds its columns again
@@ -153,11 +164,90 @@ def grid_dataset(
         integer=np.array([one.whole for one in formats]),
         formats=formats,
         passed=tuple(columns.name(int(j)) for j in left),
+        why_passed={
+            columns.name(j): identifiers.get(j) or _why_left(columns, j, ask, named=labels is not None)
+            for j in left.tolist()
+        },
         notes=(*notes, *said, *_notes(columns, set(chosen.tolist()))),
         format=format,
         source=ask.path,
         save=save_matrix,
+        cells=GridCells(grid, lambda: columns),
+        places=chosen,
     )
+
+
+def _why_left(columns: Columns, j: int, ask: Request, *, named: bool) -> str:
+    """Return why a column is passed through that is no identifier; `named` says that the first names the rows."""
+    if named and j == 0:
+        return "names the rows"
+    if not columns.shapes[j].present:
+        return "empty"
+    if columns.numeric[j]:
+        return "not asked for" if ask.columns is not None else "to be kept"
+    return "numbers with several units" if columns.readings[j].others else "not made of numbers"
+
+
+def _edits(chosen: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask) -> Edits:
+    """Give the rows of a matrix in which something has changed, with the new values as their columns write them."""
+    for row in np.flatnonzero(changed.any(axis=1)).tolist():
+        places = np.flatnonzero(changed[row]).tolist()
+        yield row, {int(chosen[j]): formats[j].write(A[row, j]) for j in places}
+
+
+class GridCells(Cells):
+    """The cells of a table of texts. `columns()` finds what they are made of, which is needed for new values only."""
+
+    def __init__(self, grid: Grid, columns: Callable[[], Columns]) -> None:
+        self._grid, self._find = grid, columns
+        self.columns = None if grid.header is None else unique(grid.header)
+        self.height, self.width = grid.height, grid.width
+
+    @cached_property
+    def _found(self) -> Columns:
+        return self._find()
+
+    def texts(self, rows: Places, columns: Places) -> list[str]:
+        """Return what stands in some cells, quotes and blanks included."""
+        out, last, parts = [], -1, cast(Sequence[str], ())
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+            if row != last:
+                last, parts = row, self._grid.raw(row)
+            out.append(parts[column])
+        return out
+
+    def save(self, temporary: Path, edits: Edits) -> None:
+        """Write the file with other texts in some cells."""
+        self._grid.save(temporary, edits)
+
+    def label(self, row: int) -> str | None:
+        """Return what the first cell of a row says."""
+        return plain(self._grid.raw(row)[0])
+
+    def written(self, values: Array, columns: Places) -> list[str]:
+        """Return the texts of numbers as their columns write them; nothing for a missing one."""
+        formats = self._found.formats(range(self.width))
+        return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
+
+    def same(self, column: int, text: str, other: str) -> bool:
+        """Return whether two texts say the same: but for quotes and blanks, as numbers, or as missing."""
+        one, two = plain(text), plain(other)
+        return one == two or is_same_number(one, two) or (one in MISSING and two in MISSING)
+
+    def wrong(self, column: int, text: str) -> str | None:
+        """Return what is wrong with a text that is to be a number as the column writes them, or missing."""
+        if text in MISSING:
+            return None
+        reading, shapes = self._found.readings[column], self._found.shapes[column]
+        format = reading.format
+        if format is None and 2 * reading.bad >= shapes.present:
+            return "stands in a column that is not made of numbers"
+        known = is_number(text) if format is None else format.parse(text) is not None
+        marked = format is not None and (format.thousands or format.before or format.after)
+        if known and (marked or self._grid.accepts(text)):
+            return None
+        example = next((said for _, said in shapes.example.values() if is_number(said)), "")
+        return f"is not a number as the column writes them{f', such as {example!r}' if example else ''}"
 
 
 def _is_float(text: str) -> bool:

@@ -18,6 +18,8 @@ CODES = frozenset(
 )
 # Fewest rows of a column that counts: fewer numbers may follow each other by chance.
 ROWS = 10
+WORDS = {"codes": "codes", "counts": "counts its rows", "begins with zeros": "begins with zeros, as codes do"}
+"""Why a column is no measurement, in words."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 
@@ -75,7 +77,6 @@ def note(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """Return a note that names columns, given with their reasons; none if there are none."""
     if not found:
         return ()
-    words = {"codes": "codes", "counts": "counts its rows", "begins with zeros": "begins with zeros, as codes do"}
-    some = ", ".join(f"{name} ({words[reason]})" for name, reason in found[:6])
+    some = ", ".join(f"{name} ({WORDS[reason]})" for name, reason in found[:6])
     more = f" and {len(found) - 6} more" if len(found) > 6 else ""
     return (f"Not measured, kept as it is: {some}{more}; --columns decides which are mended.",)

@@ -3,15 +3,18 @@
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
+from typing import Any
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.io._cells import ArrayCells
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged, files_below
 from kernmend.io._numpy import ZIP_MAGIC, no_member
-from kernmend.io._pictures import BrokenImage, Kind, Picture, decode, encode
+from kernmend.io._pictures import LOSSY, BrokenImage, Kind, Picture, decode, encode
 from kernmend.io._zips import content, opened, rewrite
 
 # Endings of files that are taken for images, in lower case.
@@ -104,7 +107,11 @@ def _dataset(
         rows = np.flatnonzero(changed.any(axis=1))
         save_rows(temporary, {images[row]: A[row].reshape(first.values.shape) for row in rows})
 
-    chosen = set(images)
+    def save_pixels(temporary: Path, new: NDArray[Any] | None) -> None:
+        A: Array = X if new is None else new.astype(X.dtype)
+        save(temporary, A, A != X)
+
+    chosen, lossless = set(images), not any(word in note for note in notes for word in LOSSY)
     return Dataset(
         X=X,
         row_labels=tuple(images),
@@ -117,6 +124,13 @@ def _dataset(
         source=ask.path,
         folder=format == "images",
         save=save,
+        cells=ArrayCells(
+            X.astype(first.kind.dtype),
+            save_pixels,
+            labels=images,
+            exact=lossless,
+        ),
+        places=np.arange(X.shape[1]),
     )
 
 

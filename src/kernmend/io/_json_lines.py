@@ -2,23 +2,22 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernmend._typing import Array
-from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._cells import Cells, Edits, Verbatim
+from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError
-from kernmend.io._grid import find_columns, grid_dataset
-from kernmend.io._number_format import NumberFormat
+from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
 from kernmend.io._numpy import no_member
-from kernmend.io._text import Text, decode, replaced, split_records
+from kernmend.io._text import MISSING, Text, decode, replaced, split_records, write_records
 
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 BLANK = re.compile(r"[ \t\r\n]*")
 _decoder = json.JSONDecoder()
 
@@ -59,6 +58,25 @@ class JsonGrid:
             found = {key: line[a:b] for key, (a, b) in spans(line).items()}
             out.append([_shown(found.get(key, "")) for key in self.header])
         return out
+
+    def raw(self, row: int) -> list[str]:
+        """Return the values of a line as they stand there; those of absent keys are empty."""
+        line = self.line(int(self.rows[row]))
+        found = {key: line[a:b] for key, (a, b) in spans(line).items()}
+        return [found.get(key, "") for key in self.header]
+
+    def accepts(self, text: str) -> bool:
+        """Return whether JSON writes numbers so."""
+        return NUMBER.fullmatch(text) is not None
+
+    def save(self, temporary: Path, edits: Edits) -> None:
+        """Write all lines with other values in some of them."""
+        write_records(temporary, self.text, self.ends, (self._edited(row, texts) for row, texts in edits))
+
+    def _edited(self, row: int, texts: Mapping[int, str]) -> tuple[int, str]:
+        """Return the number of the line of a row, and that line with other values."""
+        number = int(self.rows[row])
+        return number, _replaced(self.line(number), {self.header[at]: text for at, text in texts.items()})
 
 
 def _shown(value: str) -> str:
@@ -126,20 +144,28 @@ class JsonLines(Format):
         """Return the data set of lines whose bytes are given."""
         no_member(ask)
         text = decode(raw, ask.path, ask.layout.encoding)
-        ends, _ = split_records(text.text.replace('"', "'"), ",")  # a text of JSON has no line end in it
-        grid = _grid(ask, text, ends)
-        columns = find_columns(grid, ask, (".",), prefer_plain=False)
+        grid = _grid(ask, text)
+        return grid_dataset(grid, _columns(grid, ask), ask, format=self.name, notes=())
 
-        def save(
-            temporary: Path, features: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask
-        ) -> None:
-            _write(temporary, grid, features, formats, A, changed)
+    def cells(self, ask: Request) -> Cells:
+        """Return the values of all keys of all lines."""
+        return self.parse_cells(ask.path.read_bytes(), ask)
 
-        return grid_dataset(grid, columns, ask, format=self.name, save=save, notes=())
+    def parse_cells(self, raw: bytes, ask: Request) -> Cells:
+        """Return the values of all keys of lines whose bytes are given."""
+        no_member(ask)
+        grid = _grid(ask, decode(raw, ask.path, ask.layout.encoding))
+        return GridCells(grid, lambda: _columns(grid, ask))
 
 
-def _grid(ask: Request, text: Text, ends: NDArray[np.int64]) -> JsonGrid:
+def _columns(grid: JsonGrid, ask: Request) -> Columns:
+    """Return what the values of each key are made of."""
+    return find_columns(grid, ask, (".",), prefer_plain=False)
+
+
+def _grid(ask: Request, text: Text) -> JsonGrid:
     """Return the lines that are not empty, with all keys in the order in which they come; each must be an object."""
+    ends, _ = split_records(text.text.replace('"', "'"), ",")  # a text of JSON has no line end in it
     keys: dict[str, None] = {}
     rows = []
     start = 0
@@ -165,50 +191,37 @@ def _wrong(ask: Request, line: str, number: int, error: Exception) -> str:
     return f"{ask.path}: line {number + 1:,} is no object of JSON ({reason}): mend or remove it"
 
 
-def _write(
-    target: Path,
-    grid: JsonGrid,
-    features: NDArray[np.intp],
-    formats: Sequence[NumberFormat],
-    A: Array,
-    changed: Mask,
-) -> None:
-    """Write all lines with the changed values replaced, and values of absent keys added at the end of their objects."""
-    text, done = grid.text, 0
-    with target.open("wb") as file:
-        file.write(text.mark)
-        for row in np.flatnonzero(changed.any(axis=1)).tolist():
-            number = int(grid.rows[row])
-            places = np.flatnonzero(changed[row]).tolist()
-            values = {grid.header[features[j]]: _value(formats[j], A[row, j]) for j in places}
-            for piece in text.pieces(done, grid.begin(number)):
-                file.write(piece)
-            file.write(_replaced(grid.line(number), values).encode(text.encoding))
-            done = int(grid.ends[number])
-        for piece in text.pieces(done, len(text.text)):
-            file.write(piece)
+def _replaced(line: str, values: Mapping[str, str]) -> str:
+    """Return a line with other values of some keys, those of absent ones at its end; an empty one takes its key away.
 
-
-def _value(format: NumberFormat, value: Any) -> str:
-    return "null" if np.isnan(value) else format.write(value)
-
-
-def _replaced(line: str, values: dict[str, str]) -> str:
-    """Return a line with other values of some keys."""
+    >>> _replaced('{"x": 1 }', {"x": "2.5", "y": "3"})
+    '{"x": 2.5, "y": 3 }'
+    >>> _replaced('{"x": 2.5, "y": 3 }', {"x": Verbatim("1"), "y": Verbatim("")})
+    '{"x": 1 }'
+    """
     found = spans(line)
+    ends = dict(zip(found, [0, *(end for _, end in found.values())], strict=False))  # where each key's comma stands
+    blank = " " if re.search(r'":\s', line) else ""
     for key in sorted(values.keys() & found.keys(), key=lambda key: -found[key][0]):
         start, end = found[key]
-        line = (
-            line[:start] + (values[key] if values[key] == "null" else _kept(line[start:end], values[key])) + line[end:]
-        )
-    blank = " " if re.search(r'":\s', line) else ""
-    for key in (key for key in values if key not in found):
+        if values[key] == "" and isinstance(values[key], Verbatim):
+            line = line[: ends[key] or line.index("{") + 1] + line[end:]
+        else:
+            line = line[:start] + _kept(line[start:end], values[key]) + line[end:]
+    filled = bool(found)
+    for key in (key for key in values if key not in found and values[key] not in MISSING):
         body = line.rstrip()
-        comma = f",{blank}" if found else ""
-        line = f"{body[:-1].rstrip()}{comma}{json.dumps(key)}:{blank}{values[key]}}}{line[len(body) :]}"
+        inner = body[:-1].rstrip()
+        comma = f",{blank}" if filled else ""
+        line = f"{inner}{comma}{json.dumps(key)}:{blank}{values[key]}{line[len(inner) :]}"
+        filled = True
     return line
 
 
 def _kept(old: str, new: str) -> str:
-    """Return a new number between the quotes of the old one, if it had any."""
+    """Return a new value: as it is, null for nothing, or a number between the quotes of the old one if it had any."""
+    if isinstance(new, Verbatim):
+        return new
+    if new in MISSING:
+        return "null"
     return replaced(old, new) if old.startswith('"') else new

@@ -17,6 +17,9 @@ OF_ESTIMATORS = {
     "suspects_": "n",
     "entry_scores_": "nd",
     "entry_outliers_": "nd",
+    "whole_rows_": "n",
+    "unsure_": "nd",
+    "half_widths_": "nd",
     "_changed_rows": "c",
     "_originals": "cd",
     "feature_names_in_": "d",
@@ -32,6 +35,7 @@ OTHERS = {
     "Detector": {"centre": "d", "scale": "d"},
     "KernelSpan": {"L": "md", "U": "mk", "s": "k", "centre": "d"},
     "Units": {"sizes": "d"},
+    "Intervals": {"quantiles": "k", "widths": "d", "spreads": "d", "L": "md"},
 }
 MAY_LACK = frozenset(["_originals"])
 """Arrays in which NaN means a missing value."""

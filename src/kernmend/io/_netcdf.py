@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kernmend.io._arrays import Entry, Raw, array_dataset, pick
+from kernmend.io._arrays import Entry, array_dataset, pick
+from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import damaged
 

@@ -10,7 +10,8 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 from numpy.lib import format as npy
 
-from kernmend.io._arrays import Entry, Raw, array_dataset, check_numeric, pick
+from kernmend.io._arrays import Entry, array_dataset, check_numeric, pick
+from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
 from kernmend.io._zips import content, opened, rewrite

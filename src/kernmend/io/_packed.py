@@ -1,12 +1,12 @@
 """Text tables that are packed: gzip, and zip archives of one table. What is inside is read as if it were not packed."""
 
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from zipfile import ZipFile, ZipInfo
+from zipfile import ZipInfo
 
 from kernmend._typing import Array
+from kernmend.io._cells import Cells, PackedCells
 from kernmend.io._csv import Csv
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import FREE_BYTES, MAX_BYTES, MAX_RATIO, FileError, check_expansion, damaged
@@ -35,22 +35,38 @@ class Gzipped(Format):
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the table inside."""
-        packed = ask.path.read_bytes()
-        with damaged(ask.path, "gzip file"):
-            raw = _unpacked(ask.path, packed)
-        inside = _inner(ask, ask.path.with_suffix("").name, raw)
+        packed, raw = _read(ask)
+        inside = _inner(ask, ask.path.with_suffix("").name, raw).parse(raw, ask)
 
         def save(temporary: Path, A: Array, changed: Mask) -> None:
             if not changed.any():
                 temporary.write_bytes(packed)
                 return
             inside.save(temporary, A, changed)
-            body = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-            new = temporary.read_bytes()
-            tail = zlib.crc32(new).to_bytes(4, "little") + (len(new) % 2**32).to_bytes(4, "little")
-            temporary.write_bytes(packed[: _header(packed)] + body.compress(new) + body.flush() + tail)
+            _pack(temporary, packed)
 
-        return replace(inside, save=save)
+        return replace(inside, save=save, cells=PackedCells(inside.cells, lambda temporary: _pack(temporary, packed)))
+
+    def cells(self, ask: Request) -> Cells:
+        """Return the cells of the table inside."""
+        packed, raw = _read(ask)
+        inside = _inner(ask, ask.path.with_suffix("").name, raw).parse_cells(raw, ask)
+        return PackedCells(inside, lambda temporary: _pack(temporary, packed))
+
+
+def _read(ask: Request) -> tuple[bytes, bytes]:
+    """Return the bytes of a gzip file, and what is packed in it."""
+    packed = ask.path.read_bytes()
+    with damaged(ask.path, "gzip file"):
+        return packed, _unpacked(ask.path, packed)
+
+
+def _pack(temporary: Path, like: bytes) -> None:
+    """Pack a file in its place, with the header of another: its time, its name."""
+    body = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    new = temporary.read_bytes()
+    tail = zlib.crc32(new).to_bytes(4, "little") + (len(new) % 2**32).to_bytes(4, "little")
+    temporary.write_bytes(like[: _header(like)] + body.compress(new) + body.flush() + tail)
 
 
 def _unpacked(path: Path, packed: bytes) -> bytes:
@@ -93,24 +109,39 @@ class ZippedTable(Format):
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the table inside."""
-        with opened(ask.path) as archive:
-            infos = archive.infolist()
-            info = next(info for info in infos if _is_table(info.filename))
-            inside = _inner(ask, info.filename, content(archive, info))
-        others = tuple(other.filename for other in infos if other is not info and not other.is_dir())
+        info, raw, others = _only_table(ask)
+        inside = _inner(ask, info.filename, raw).parse(raw, ask)
 
         def save(temporary: Path, A: Array, changed: Mask) -> None:
-            new = None
-            if changed.any():
-                inside.save(temporary, A, changed)
-                new = temporary.read_bytes()
+            if not changed.any():
+                rewrite(ask.path, temporary, lambda *_: None)
+                return
+            inside.save(temporary, A, changed)
+            _put_back(temporary, ask.path, info)
 
-            def replace_table(own: ZipInfo, _: ZipFile) -> bytes | None:
-                return new if own.filename == info.filename else None
+        cells = PackedCells(inside.cells, lambda temporary: _put_back(temporary, ask.path, info))
+        return replace(inside, save=save, cells=cells, passed=inside.passed + others)
 
-            rewrite(ask.path, temporary, replace_table)
+    def cells(self, ask: Request) -> Cells:
+        """Return the cells of the table inside."""
+        info, raw, _ = _only_table(ask)
+        inside = _inner(ask, info.filename, raw).parse_cells(raw, ask)
+        return PackedCells(inside, lambda temporary: _put_back(temporary, ask.path, info))
 
-        return replace(inside, save=save, passed=inside.passed + others)
+
+def _only_table(ask: Request) -> tuple[ZipInfo, bytes, tuple[str, ...]]:
+    """Return the table of an archive, its bytes, and the names of the other files."""
+    with opened(ask.path) as archive:
+        infos = archive.infolist()
+        info = next(info for info in infos if _is_table(info.filename))
+        raw = content(archive, info)
+    return info, raw, tuple(other.filename for other in infos if other is not info and not other.is_dir())
+
+
+def _put_back(temporary: Path, archive: Path, info: ZipInfo) -> None:
+    """Put a table, in its place, into a copy of its archive."""
+    new = temporary.read_bytes()
+    rewrite(archive, temporary, lambda own, _: new if own.filename == info.filename else None)
 
 
 def _is_table(name: str) -> bool:
@@ -119,21 +150,17 @@ def _is_table(name: str) -> bool:
     return path.suffix.lower() in TABLES and not path.name.startswith(".")
 
 
-def _inner(ask: Request, name: str, raw: bytes) -> Dataset:
-    """Return the data set of an unpacked table; FileError if it is none."""
+def _inner(ask: Request, name: str, raw: bytes) -> Csv | JsonLines:
+    """Return the format of an unpacked table; FileError if it is none."""
     head = raw[:1024]
     if not head:
         raise FileError(f"{ask.path}: the file in it is empty")
-    readers: list[tuple[Format, Callable[[bytes, Request], Dataset]]] = [
-        (JsonLines(), JsonLines().parse),
-        (Csv(), Csv().parse),
-    ]
-    for format, parse in readers:
+    for format in (JsonLines(), Csv()):
         if format.sees(Path(name), head):
             for told in ask.layout.told:
                 if told not in format.layout:
                     raise FileError(
                         f"{ask.path}: holds {format.words}, which has no {told} to choose: leave out --{told}"
                     )
-            return parse(raw, ask)
+            return format
     raise FileError(f"{ask.path}: what is packed in it is no text table: unpack it first")

@@ -3,17 +3,21 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.io._arrays import cast, check_image_shape, choose
+from kernmend.io._arrays import check_image_shape, choose
+from kernmend.io._cells import Cells, Edits, Places, cast, is_same_number, number_texts, wrong_number
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import FileError, check_expansion, damaged, need
-from kernmend.io._identifiers import measured, note
+from kernmend.io._identifiers import WORDS, measured, note
 from kernmend.io._numpy import no_member
 from kernmend.io._text import unique
+
+SaveTable: TypeAlias = Callable[[Path, Any], None]
+"""Writes a table of pyarrow to a temporary path, in the layout of the file that it came from."""
 
 
 class Parquet(Format):
@@ -38,29 +42,31 @@ class Parquet(Format):
             table = file.read(use_threads=False)
             table.validate(full=True)
 
-        def save(temporary: Path, features: list[int], kinds: list[np.dtype[Any]], A: Array, changed: Mask) -> None:
-            parquet.write_table(put(table, features, kinds, A, changed, ask), temporary, **layout)
+        def save(temporary: Path, new: Any) -> None:
+            parquet.write_table(new, temporary, **layout)
 
         return table_dataset(table, ask, format=self.name, save=save)
 
 
-def table_dataset(table: Any, ask: Request, *, format: str, save: Callable[..., None]) -> Dataset:
-    """Return the data set of a table of pyarrow; `save(temporary, features, kinds, A, changed)` writes it."""
+def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> Dataset:
+    """Return the data set of a table of pyarrow; `save` writes the file with another."""
     names, features, kinds = columns_of(table, ask)
     index = _index(table)
     if not features or not table.num_rows:
         raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
     X = numbers(table, features, kinds, ask)
     said: tuple[str, ...] = ()
+    why = dict.fromkeys(index, "names the rows")
     if ask.columns is None:
         keep, found = measured([names[j] for j in features], X, np.array([kind.kind != "f" for kind in kinds]))
         said = note([(names[features[k]], reason) for k, reason in found])
+        why |= {names[features[k]]: WORDS[reason] for k, reason in found}
         if not keep.all():
             features, kinds = [features[k] for k in np.flatnonzero(keep)], [kinds[k] for k in np.flatnonzero(keep)]
             X = numbers(table, features, kinds, ask)
 
     def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
-        save(temporary, features, kinds, A, changed)
+        save(temporary, put(table, features, kinds, A, changed, ask))
 
     return Dataset(
         X=X,
@@ -69,11 +75,96 @@ def table_dataset(table: Any, ask: Request, *, format: str, save: Callable[..., 
         image_shape=check_image_shape(ask, len(features)),
         integer=np.array([kind.kind != "f" for kind in kinds]),
         passed=tuple(names[j] for j in np.setdiff1d(np.arange(len(names)), features)),
+        why_passed=why,
         notes=said,
         format=format,
         source=ask.path,
         save=save_matrix,
+        cells=TableCells(table, save),
+        places=np.array(features, dtype=np.intp),
     )
+
+
+class TableCells(Cells):
+    """The cells of a table of pyarrow: null is empty, NaN is nan. Only those of columns of numbers can be changed."""
+
+    def __init__(self, table: Any, save: SaveTable) -> None:
+        self._table, self._save = table, save
+        self.columns = unique(table.column_names)
+        self.height, self.width = table.num_rows, table.num_columns
+        self._kinds = [_number_type(field.type) for field in table.schema]
+        index = _index(table)
+        self._labels = table.column(index[0]) if index else None
+
+    def texts(self, rows: Places, columns: Places) -> list[str]:
+        """Return the numbers of some cells as texts."""
+        out = [""] * len(rows)
+        for j in np.unique(columns).tolist():
+            places = np.flatnonzero(columns == j)
+            values = self._table.column(j).take(need("pyarrow", "parquet").array(rows[places])).to_pylist()
+            for place, text in zip(places.tolist(), _texts(values, self._kinds[j]), strict=True):
+                out[place] = text
+        return out
+
+    def save(self, temporary: Path, edits: Edits) -> None:
+        """Write the table with other numbers in some cells."""
+        by_column: dict[int, dict[int, str]] = {}
+        for row, texts in edits:
+            for j, text in texts.items():
+                by_column.setdefault(j, {})[row] = text
+        new = self._table
+        for j, texts in by_column.items():
+            new = new.set_column(j, self._table.schema.field(j), self._column(j, texts))
+        self._save(temporary, new)
+
+    def _column(self, j: int, texts: dict[int, str]) -> Any:
+        """Return a column with other numbers in some rows."""
+        arrow, column = need("pyarrow", "parquet"), self._table.column(j)
+        where = np.zeros(self.height, dtype=bool)
+        where[list(texts)] = True
+        # In the order of rows: the mask takes them so.
+        values = [_value(texts[row], self._kinds[j]) for row in sorted(texts)]
+        return need("pyarrow.compute", "parquet").replace_with_mask(
+            column.combine_chunks(), arrow.array(where), arrow.array(values, type=column.type)
+        )
+
+    def label(self, row: int) -> str | None:
+        """Return the name of a row in the index of pandas; None if there is none."""
+        return None if self._labels is None else str(self._labels[row].as_py())
+
+    def written(self, values: Array, columns: Places) -> list[str]:
+        """Return the texts of numbers in the types of their columns; nothing for NaN, which is written as null."""
+        out = []
+        for value, j in zip(values, columns.tolist(), strict=True):
+            kind = np.dtype(self._kinds[j])
+            out.append("" if np.isnan(value) else number_texts(cast(np.atleast_1d(value), kind, "the column"))[0])
+        return out
+
+    def same(self, column: int, text: str, other: str) -> bool:
+        """Return whether two texts are the same number; null and NaN are not, unless both texts say so."""
+        return text == other or is_same_number(text, other)
+
+    def wrong(self, column: int, text: str) -> str | None:
+        """Return what is wrong with a text that is to be a number of the column's type, or empty for null."""
+        kind = self._kinds[column]
+        if kind is None:
+            return "stands in a column that is not made of numbers"
+        return None if text == "" else wrong_number(text, np.dtype(kind))
+
+
+def _texts(values: list[Any], kind: Any) -> list[str]:
+    """Return the values of a column as texts."""
+    if kind is None or np.dtype(kind).kind != "f":
+        return ["" if value is None else str(value) for value in values]
+    numbers = number_texts(np.array([np.nan if value is None else value for value in values], dtype=kind))
+    return ["" if value is None else text or "nan" for value, text in zip(values, numbers, strict=True)]
+
+
+def _value(text: str, kind: Any) -> Any:
+    """Return the value of a text for a column of that type; None for null."""
+    if not text:
+        return None
+    return np.dtype(kind).type(text) if np.dtype(kind).kind == "f" else int(text)
 
 
 def layout_of(facts: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._arrays import cast
+from kernmend.io._cells import cast
 from kernmend.io._deep_png import is_deep, read_deep, write_deep
 from kernmend.io._files import FileError, damaged, need
 from kernmend.io._tiff import deep_colours, with_pages
@@ -21,6 +21,8 @@ DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
 MAX_PIXELS = 10**8
 # Facts of an image that are written again with changed pixels.
 KEPT = ("dpi", "icc_profile", "exif", "transparency")
+# Words of the notes on formats that do not give back the pixels that were written.
+LOSSY = ("are JPEG", "are GIF")
 # Compressions of TIFF that lose nothing, so that they are used again.
 TIFF_PACKINGS = frozenset(["raw", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "packbits", "group3", "group4"])
 

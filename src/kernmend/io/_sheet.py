@@ -196,6 +196,19 @@ def new_cell(column: int, row: int, prefix: str, style: str, text: str, *, numbe
     return f'{start} t="inlineStr"><{prefix}is><{prefix}t>{escape(text)}</{prefix}t></{prefix}is></{prefix}c>'
 
 
+def with_number(cell: str, number: str) -> str | None:
+    """Return the XML of a cell that holds a number with another one; None if it holds something else.
+
+    >>> with_number('<c r="A2" s="1" t="n"><v>5</v></c>', "7.5")
+    '<c r="A2" s="1" t="n"><v>7.5</v></c>'
+    """
+    start = cell[: cell.index(">")]
+    values = list(VALUE.finditer(cell))
+    if len(values) != 1 or dict(FACT.findall(start)).get("t", "n") != "n":
+        return None
+    return cell[: values[0].start(1)] + number + cell[values[0].end(1) :]
+
+
 def with_cells(xml: str, line: Line, new: dict[int, str]) -> str:
     """Return the XML of a row with other cells in some columns; the others stay as they are, character by character."""
     row = xml[line.start : line.end]

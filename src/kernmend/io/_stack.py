@@ -1,11 +1,13 @@
 """TIFF files whose pages are the rows: microscopes write such stacks. Pages that are not mended keep every byte."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._arrays import cast
+from kernmend.io._cells import ArrayCells, cast
 from kernmend.io._dataset import Dataset, Format, Mask, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged
 from kernmend.io._numpy import no_member
@@ -43,15 +45,22 @@ class TiffStack(Format):
             pages = {row: cast(A[row], np.dtype(kind.dtype), ask.path).reshape(shape) for row in rows}
             temporary.write_bytes(with_pages(raw, pages))
 
+        def save_pixels(temporary: Path, new: NDArray[Any] | None) -> None:
+            A: Array = X if new is None else new.astype(X.dtype)
+            save(temporary, A, A != X)
+
+        labels = tuple(f"page {k + 1}" for k in range(n_pages))
         return Dataset(
             X=X,
-            row_labels=tuple(f"page {k + 1}" for k in range(n_pages)),
+            row_labels=labels,
             image_shape=shape,
             bounds=kind.bounds,
             integer=np.full(X.shape[1], kind.whole),
             format=self.name,
             source=ask.path,
             save=save,
+            cells=ArrayCells(X.astype(kind.dtype), save_pixels, labels=labels),
+            places=np.arange(X.shape[1]),
         )
 
 

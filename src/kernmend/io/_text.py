@@ -3,7 +3,7 @@
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,6 +109,20 @@ def split_records(text: str, delimiter: str) -> tuple[NDArray[np.int64], int | N
     return np.array(closed, dtype=np.int64), opened
 
 
+def write_records(target: Path, text: Text, ends: NDArray[np.int64], new: Iterable[tuple[int, str]]) -> None:
+    """Write a whole text with some of its records replaced, a piece at a time; these come in rising order."""
+    done = 0
+    with target.open("wb") as file:
+        file.write(text.mark)
+        for number, record in new:
+            for piece in text.pieces(done, int(ends[number - 1]) if number else 0):
+                file.write(piece)
+            file.write(record.encode(text.encoding))
+            done = int(ends[number])
+        for piece in text.pieces(done, len(text.text)):
+            file.write(piece)
+
+
 def records(text: str, ends: NDArray[np.int64]) -> list[str]:
     """Return the records of a text with their line ends."""
     out, start = [], 0
@@ -161,7 +175,7 @@ def is_empty(record: str, delimiter: str) -> bool:
 def plain(cell: str) -> str:
     """Return what a cell says, without quotes and blanks around it."""
     text = cell.strip()
-    if len(text) >= 2 and text[0] == text[-1] == '"':
+    if is_quoted(text):
         return text[1:-1].replace('""', '"').strip()
     return text
 
@@ -184,8 +198,13 @@ def replaced(cell: str, value: str) -> str:
     text = cell.strip()
     if not text:
         return value
-    quote = '"' if len(text) >= 2 and text[0] == text[-1] == '"' else ""
+    quote = '"' if is_quoted(text) else ""
     return cell.replace(text, f"{quote}{value}{quote}", 1)
+
+
+def is_quoted(text: str) -> bool:
+    """Return whether a text without blanks around it stands in quotes."""
+    return len(text) >= 2 and text[0] == text[-1] == '"'
 
 
 def guess_delimiter(text: str) -> str:

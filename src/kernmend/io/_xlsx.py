@@ -3,26 +3,34 @@
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kernmend._typing import Array
-from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._cells import Cells, Edits
+from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
-from kernmend.io._grid import find_columns, grid_dataset
+from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
 from kernmend.io._header import SAMPLE, find_header
-from kernmend.io._number_format import NumberFormat
 from kernmend.io._numpy import ZIP_MAGIC
-from kernmend.io._sheet import Line, check_xml, date_styles, lines, new_cell, shared_strings, tree, with_cells
+from kernmend.io._sheet import (
+    Line,
+    check_xml,
+    column_name,
+    date_styles,
+    lines,
+    new_cell,
+    shared_strings,
+    tree,
+    with_cells,
+    with_number,
+)
 from kernmend.io._text import MISSING
 from kernmend.io._zips import content, names_in, opened, rewrite
 
 WORKBOOK = "xl/workbook.xml"
+NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 CALCULATION = re.compile(r"<((?:\w+:)?)calcPr\b([^>]*?)(/?)>")
 # Elements of a workbook after which the one that asks for a calculation may stand, the last first.
 BEFORE_CALCULATION = ("definedNames", "externalReferences", "functionGroups", "sheets")
@@ -38,11 +46,47 @@ class SheetGrid:
     first: int
     width: int
     header: list[str] | None
+    write: Callable[[Path, str | None], None]
+    """Writes the workbook to a temporary path with other XML of the sheet; None if nothing has changed."""
 
     @property
     def height(self) -> int:
         """The number of rows."""
         return len(self.rows)
+
+    def raw(self, row: int) -> list[str]:
+        """Return what the cells of a row show, those of formulas what they have computed."""
+        return _texts(self.lines[self.rows[row]], self.first, self.width, formulas=True)
+
+    def accepts(self, text: str) -> bool:
+        """Return whether a number may be written so: what is none for Excel becomes a text."""
+        return True
+
+    def save(self, temporary: Path, edits: Edits) -> None:
+        """Write the workbook with other texts in some cells of the sheet."""
+        parts, at, styles = [], 0, _styles(self)
+        for k, texts in edits:
+            row = self.rows[k]
+            line = self.lines[row]
+            new = {self.first + j: self._cell(row, self.first + j, text, styles) for j, text in texts.items()}
+            parts += [self.xml[at : line.start], with_cells(self.xml, line, new)]
+            at = line.end
+        self.write(temporary, "".join([*parts, self.xml[at:]]) if parts else None)
+
+    def _cell(self, row: int, column: int, text: str, styles: dict[int, str]) -> str:
+        """Return the XML of a cell with another text."""
+        line = self.lines[row]
+        cell = line.cells.get(column)
+        if cell is not None and cell.formula:
+            raise FileError(f"{column_name(column)}{row} holds a formula, which is not replaced by a value")
+        number = NUMBER.fullmatch(text) is not None
+        if cell is not None and number:
+            same = with_number(self.xml[cell.start : cell.end], text)
+            if same is not None:
+                return same
+        prefix = next((one.prefix for one in line.cells.values()), "")
+        style = styles.get(column, "") if cell is None else cell.style
+        return new_cell(column, row, prefix, style, text, number=number)
 
     def cells(self, start: int, stop: int) -> list[list[str]]:
         """Return what the cells of some rows show; those of formulas nothing."""
@@ -65,30 +109,38 @@ class Xlsx(Format):
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the only sheet with a table, or of the named one."""
-        with opened(ask.path) as archive, damaged(ask.path, "Excel workbook"):
-            infos = {info.filename: info for info in archive.infolist()}
-            parts = _Parts(ask, archive, infos)
-            name, member, grid = _pick(ask, parts)
-            calculated = any(
-                "sheet" in key and b"<f" in content(archive, infos[key]) for key in infos if key.endswith("xml")
-            )
-            workbook = parts.text(WORKBOOK)
-        table, notes = _table(ask, grid, name)
-        columns = find_columns(table, ask, (".", ","), prefer_plain=False)
+        table, notes = _open(ask)
+        return grid_dataset(table, _columns(table, ask), ask, format=self.name, notes=notes)
 
-        def save(
-            temporary: Path, features: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask
-        ) -> None:
-            new = {member: _written(table, features, formats, A, changed).encode()}
-            if calculated and changed.any():
-                new[WORKBOOK] = _calculating(workbook).encode()
+    def cells(self, ask: Request) -> Cells:
+        """Return the cells of the only sheet with a table, or of the named one."""
+        table, _ = _open(ask)
+        return GridCells(table, lambda: _columns(table, ask))
 
-            def replace(info: ZipInfo, _: ZipFile) -> bytes | None:
-                return new.get(info.filename) if changed.any() else None
 
-            rewrite(ask.path, temporary, replace)
+def _open(ask: Request) -> tuple[SheetGrid, tuple[str, ...]]:
+    """Return the table that is meant, and notes on what stands around it."""
+    with opened(ask.path) as archive, damaged(ask.path, "Excel workbook"):
+        infos = {info.filename: info for info in archive.infolist()}
+        parts = _Parts(ask, archive, infos)
+        name, member, grid = _pick(ask, parts)
+        calculated = any(
+            "sheet" in key and b"<f" in content(archive, infos[key]) for key in infos if key.endswith("xml")
+        )
+        workbook = parts.text(WORKBOOK)
 
-        return grid_dataset(table, columns, ask, format=self.name, save=save, notes=notes)
+    def write(temporary: Path, xml: str | None) -> None:
+        new = {} if xml is None else {member: xml.encode()}
+        if calculated and new:
+            new[WORKBOOK] = _calculating(workbook).encode()
+        rewrite(ask.path, temporary, lambda info, _: new.get(info.filename))
+
+    return _table(ask, grid, name, write)
+
+
+def _columns(table: SheetGrid, ask: Request) -> Columns:
+    """Return what the columns of a sheet are made of."""
+    return find_columns(table, ask, (".", ","), prefer_plain=False)
 
 
 class _Parts:
@@ -165,8 +217,10 @@ def _texts(line: Line, first: int, width: int, *, formulas: bool) -> list[str]:
     return out
 
 
-def _table(ask: Request, sheet: tuple[str, dict[int, Line]], name: str) -> tuple[SheetGrid, tuple[str, ...]]:
-    """Return the table of a sheet, and notes on what stands around it.
+def _table(
+    ask: Request, sheet: tuple[str, dict[int, Line]], name: str, write: Callable[[Path, str | None], None]
+) -> tuple[SheetGrid, tuple[str, ...]]:
+    """Return the table of a sheet, and notes on what stands around it. `write` writes the workbook.
 
     A title above it is passed over: rows that fill less than half of the columns. So are rows in which a formula stands
     in a column of values, such as totals. A column most of whose cells are formulas is computed, not measured.
@@ -198,27 +252,7 @@ def _table(ask: Request, sheet: tuple[str, dict[int, Line]], name: str) -> tuple
         some = f"row {totals[0]} has" if len(totals) == 1 else f"{len(totals)} rows (the first is row {totals[0]}) have"
         notes.append(f"Kept as they are: {some} formulas in columns of values.")
     kept = set(totals)
-    return SheetGrid(xml, rows, [r for r in data if r not in kept], first, width, header), tuple(notes)
-
-
-def _written(
-    grid: SheetGrid, features: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask
-) -> str:
-    """Return the XML of the sheet with the changed cells replaced."""
-    styles = _styles(grid)
-    parts, at = [], 0
-    for k in np.flatnonzero(changed.any(axis=1)).tolist():
-        row = grid.rows[k]
-        line, new = grid.lines[row], {}
-        prefix = next((cell.prefix for cell in line.cells.values()), "")
-        for j in np.flatnonzero(changed[k]).tolist():
-            column, format = grid.first + int(features[j]), formats[j]
-            style = line.cells[column].style if column in line.cells else styles.get(column, "")
-            number = format.decimal == "." and not (format.before or format.after or format.thousands)
-            new[column] = new_cell(column, row, prefix, style, format.write(A[k, j]), number=number)
-        parts += [grid.xml[at : line.start], with_cells(grid.xml, line, new)]
-        at = line.end
-    return "".join([*parts, grid.xml[at:]])
+    return SheetGrid(xml, rows, [r for r in data if r not in kept], first, width, header, write), tuple(notes)
 
 
 def _styles(grid: SheetGrid) -> dict[int, str]:

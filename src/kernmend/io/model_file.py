@@ -194,9 +194,11 @@ def _check_model(model: Any, name: Any) -> None:
 
     if name not in estimators.__all__ or type(model) is not getattr(estimators, name):
         raise EncodingError(f"{name!r} is not one of kernmend's estimators")
-    missing = {*model._get_param_names(), "recovered_", "outliers_", "n_features_in_"} - vars(model).keys()
+    # A parameter that came after the file was written has its default, which is an attribute of the class.
+    needed = {*model._get_param_names(), "recovered_", "outliers_", "n_features_in_"}
+    missing = [name for name in sorted(needed) if not hasattr(model, name)]
     if missing:
-        raise EncodingError(f"it lacks {', '.join(sorted(missing))}")
+        raise EncodingError(f"it lacks {', '.join(missing)}")
     check_arrays(model)
 
 

@@ -18,7 +18,8 @@ from kernmend.large import landmarks
 from kernmend.repair.completion import check_missing
 
 OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
-    "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "entry_outliers_": "?",
+    "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "whole_rows_": "?",
+    "entry_outliers_": "?", "unsure_": "?", "half_widths_": "f4",
 }  # fmt: skip
 KINDS = {"transform": "f", "predict": "i", "score_samples": "f"}
 
@@ -65,9 +66,14 @@ def _make_lazy(est: Any, X: Any, parts: Sequence[Any], sizes: Sequence[int], sta
     if is_frame:
         values = [frame(value, part) for value, part in zip(values, parts, strict=True)]
     est.recovered_ = _like(X, values, sizes)
-    for number, (name, dtype) in enumerate(list(OF_ROWS.items())[1:], start=1):
-        width = (X.shape[1],) if name.startswith("entry") else ()
+    for number, (name, dtype) in enumerate(list(_of_rows(est).items())[1:], start=1):
+        width = vars(est)[name].shape[1:]
         setattr(est, name, _stack([pick(part, number) for part in mended], sizes, width, dtype))
+
+
+def _of_rows(est: Any) -> dict[str, str]:
+    """Return what is known of each row, with its dtype: half-widths only where intervals were asked for."""
+    return {name: dtype for name, dtype in OF_ROWS.items() if name in vars(est)}
 
 
 def _take(block: Any, start: int, places: Any, names: Any) -> tuple[Any, Any, int]:
@@ -93,7 +99,7 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
     low, high = np.searchsorted(model._landmark_rows, [start, start + len(X)])
     known = model._landmark_rows[low:high] - start
     parts = {}
-    for name, dtype in OF_ROWS.items():
+    for name, dtype in _of_rows(model).items():
         of_landmarks = getattr(model, name)[low:high]
         parts[name] = np.zeros((len(X), *of_landmarks.shape[1:]), X.dtype if name == "recovered_" else dtype)
         parts[name][known] = of_landmarks
@@ -154,7 +160,7 @@ def gathered(est: Any) -> Any:
         est._gathered = import_module("dask").compute(est.outlier_scores_, est.outliers_)
     out = copy.copy(est)
     out.outlier_scores_, out.outliers_ = est._gathered
-    for name in ("suspects_", "entry_outliers_"):  # lazy, the last one as large as the data
+    for name in ("suspects_", "entry_outliers_", "whole_rows_", "unsure_", "half_widths_"):  # lazy, most as large as X
         vars(out).pop(name, None)
     return out
 

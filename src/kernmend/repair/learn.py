@@ -22,9 +22,10 @@ from kernmend.repair.calibrate import (
     calibrate,
     choose_filling,
 )
+from kernmend.repair.conformal import calibrate_intervals
 from kernmend.repair.filling import fill_table, no_progress
 from kernmend.repair.mender import Mender, Settings
-from kernmend.repair.row_mender import Mask, RowMender
+from kernmend.repair.row_mender import Mask, RowMender, leave_units
 from kernmend.repair.units import Units, resolve_bounds
 from kernmend.solvers.result import StopReason
 
@@ -51,6 +52,8 @@ class Learner:
     max_iter: int
     tol: float
     seed: int
+    interval: float | None = None
+    unsure: str = "mend"
     choose: Callable[..., Calibration] = calibrate
     """What chooses the settings of mending; a search may take its place."""
     solving: Callable[[str, int], AbstractContextManager[Any]] = no_progress
@@ -84,10 +87,11 @@ class Learner:
             filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
         settings = filling if filling is not None and not whole.any() else chosen.settings
         tolerance = CHANGED * float(np.sqrt(1.0 / auto_gamma(mender.L) / X.shape[1]))
+        budget: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
         rows = RowMender(
-            units, mender, settings, detector, filling, by_entries, tolerance, max_iter=self.max_iter, tol=self.tol
+            units, mender, settings, detector, filling, by_entries, tolerance, **budget, unsure=self.unsure
         )
-        return _mended(rows, X, filled, found, chosen)
+        return self._mended(rows, X, filled, found, chosen)
 
     def find(self, filled: Array, good: Mask = None, wrong: Mask = None) -> tuple[Detector, Found]:
         """Return what tells wrong rows, and what it found of these, which lack nothing."""
@@ -118,6 +122,33 @@ class Learner:
         lam = None if isinstance(self.lam, str) else float(self.lam)
         cutoff = None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)
         return Mender(good, resolve_bounds(units.bounds(self.bounds), good), lam, cutoff)
+
+    def _mended(self, rows: RowMender, X: Array, filled: Array, found: Found, chosen: Calibration) -> "Learned":
+        """Mend what was flagged, with the settings found, and say how sure that is."""
+        mended, totals, converged = filled, [0.0, 0.0], True
+        if rows.mender.L.shape[0] < len(X):
+            # Missing entries of rows that were not flagged are filled in already.
+            known = np.where(found.rows[:, np.newaxis], X.astype(np.float64), filled)
+            mended, totals, converged = rows.mend_found(known, filled, found)
+        per_row = rows.per_row(X, mended, found)
+        if self.interval is not None:
+            intervals = calibrate_intervals(rows, X, mended, found, self.interval, self.seed)
+            rows = replace(rows, intervals=intervals)
+        recovered = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X)
+        recovered, sure = rows.trust(X, recovered, found)
+        only_entries = found.rows.any() and rows.partly_wrong(found)[found.rows].all()
+        rank = rows.mender.reference(rows.settings).rank
+        rows.mender.forget_reference()
+        return Learned(
+            rows,
+            recovered.astype(X.dtype, copy=False),
+            per_row | sure,
+            np.array(totals),
+            "interrupted" if chosen.interrupted else "converged" if converged else "max_iter",
+            EntryError if only_entries and not rows.settings.error.by_entry else rows.settings.error,
+            rank,
+            chosen.share,
+        )
 
     def _errors(self, n_features: int) -> list[type[RowSum]]:
         """Return the error models to choose from."""
@@ -155,27 +186,5 @@ class Learned:
 
     def leaving(self, X: Array) -> "Learned":
         """Return the same with the rows in the units of the data `X`."""
-        return replace(self, recovered=self.rows.units.leave(self.recovered, X))
-
-
-def _mended(rows: RowMender, X: Array, filled: Array, found: Found, chosen: Calibration) -> Learned:
-    """Mend what was flagged, with the settings found."""
-    mended, totals, converged = filled, [0.0, 0.0], True
-    if rows.mender.L.shape[0] < len(X):
-        # Missing entries of rows that were not flagged are filled in already.
-        known = np.where(found.rows[:, np.newaxis], X.astype(np.float64), filled)
-        mended, totals, converged = rows.mend_found(known, filled, found)
-    recovered = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X).astype(X.dtype, copy=False)
-    only_entries = found.rows.any() and rows.partly_wrong(found)[found.rows].all()
-    rank = rows.mender.reference(rows.settings).rank
-    rows.mender.forget_reference()
-    return Learned(
-        rows,
-        recovered,
-        rows.per_row(X, mended, found),
-        np.array(totals),
-        "interrupted" if chosen.interrupted else "converged" if converged else "max_iter",
-        EntryError if only_entries and not rows.settings.error.by_entry else rows.settings.error,
-        rank,
-        chosen.share,
-    )
+        units = self.rows.units
+        return replace(self, recovered=units.leave(self.recovered, X), per_row=leave_units(self.per_row, units, X))

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector, Found
+from kernmend.repair.intervals import ENTRIES, MISSING, WHOLE, Intervals, scales, some_rows
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units
 
-PER_ROW = ("outlier_scores_", "outliers_", "suspects_", "entry_scores_", "entry_outliers_")
+PER_ROW = ("outlier_scores_", "outliers_", "suspects_", "whole_rows_", "entry_scores_", "entry_outliers_")
 """What is found of each row, by the names of the estimator's attributes."""
+UNSURE = ("mend", "blank", "keep")
+"""What to do with a value whose interval is wider than its column: mend it all the same, NaN, or the old value."""
 
 Mask = NDArray[np.bool_] | None
 
@@ -52,11 +55,15 @@ class RowMender:
     """The change of an entry, in `units`, beyond which it counts as replaced."""
     max_iter: int
     tol: float
+    intervals: Intervals | None = None
+    """How sure mended values are; None is not asked for."""
+    unsure: str = "mend"
+    """What becomes of values that are not known to better than their column: one of `UNSURE`."""
 
     def mend(
         self, X: Array, good: Mask = None, wrong: Mask = None, *, entry_scores: bool = False
     ) -> tuple[Array, dict[str, Any]]:
-        """Return the rows mended, and what was found of them, by the names of `PER_ROW`.
+        """Return the rows mended, and what was found of them, by the names of `PER_ROW` and those that `trust` adds.
 
         Rows that fit come back as they are, missing entries filled in; `good` and `wrong` are masks of known rows.
         Scores of entries that decide nothing are 0 unless they are asked for.
@@ -65,7 +72,9 @@ class RowMender:
         filled = self.fill(inside)
         found = self.detector.find(filled, entry_scores=entry_scores).with_known(good, wrong)
         A = self.mend_found(inside, filled, found)[0]
-        return self.units.leave(A, X), self.per_row(inside, A, found)
+        of_rows = self.per_row(inside, A, found)
+        A, sure = self.trust(inside, A, found)
+        return self.units.leave(A, X), of_rows | leave_units(sure, self.units, X)
 
     def judge(self, X: Array) -> Found:
         """Return what is found of rows, which are not mended."""
@@ -110,11 +119,59 @@ class RowMender:
         changed = np.abs(np.nan_to_num(A - X)) > self.entry_tolerance
         partly = self.partly_wrong(found)[:, np.newaxis]
         entries = np.where(partly, found.entries, changed & found.rows[:, np.newaxis])
-        return dict(zip(PER_ROW, (found.scores, found.rows, found.suspects, found.entry_scores, entries), strict=True))
+        whole = found.rows & ~partly[:, 0]
+        return dict(
+            zip(PER_ROW, (found.scores, found.rows, found.suspects, whole, found.entry_scores, entries), strict=True)
+        )
+
+    def trust(self, X: Array, A: Array, found: Found) -> tuple[Array, dict[str, Any]]:
+        """Return rows `X` that were mended to `A` with unsure values as asked for, and how sure each value is.
+
+        That is `unsure_`, and `half_widths_` where there are intervals: 0 for values that did not change.
+        """
+        if self.intervals is None:
+            return A, {"unsure_": np.zeros(A.shape, dtype=bool)}
+        changed = A != X
+        rows = np.flatnonzero(changed.any(axis=1))
+        half, kinds = np.zeros(A.shape), self.kinds(found)
+        half[rows] = np.where(changed[rows], self.intervals.half_widths(A[rows], kinds[rows]), 0.0)
+        unsure = changed & self.intervals.unsure(half)
+        if self.unsure != "mend":
+            A = np.where(unsure, np.nan if self.unsure == "blank" else X, A)
+        return A, {"unsure_": unsure, "half_widths_": half}
+
+    def kinds(self, found: Found) -> NDArray[np.intp]:
+        """Return in what each row is changed, if it is: a number of `KINDS`."""
+        return np.where(self.partly_wrong(found), ENTRIES, np.where(found.rows, WHOLE, MISSING))
 
     def partly_wrong(self, found: Found) -> NDArray[np.bool_]:
         """Return which rows are wrong in single entries only: without these they look as good rows do."""
         return found.rows & ~found.whole if self.by_entries else np.zeros(len(found.rows), dtype=bool)
 
+    def expectation(self, X: Array, told: NDArray[np.bool_], *, whole: bool, new: Array) -> tuple[Array, Array]:
+        """Return what the marked entries of one row are expected to be, and how far good rows are from that (one sd).
+
+        That is what the other entries of the row say; in a row that is wrong as a whole, what it became, `new`, and the
+        spread of the nearest good rows. `X` and `new` have one row, in the units of the data.
+        """
+        size, L = np.broadcast_to(self.units.size(X), X.shape)[0], self.mender.L
+        if whole or not told.any():
+            near = self.enter(np.where(np.isnan(new), X, new))
+            spread = scales(self.fill(near), some_rows(L), np.zeros(L.shape[1]))[0]
+            return new[0], spread * size
+        inside = self.fill(self.enter(X))
+        expected = self.detector.expected(inside, told[np.newaxis])
+        every = some_rows(L)
+        errors = every - self.detector.expected(every, np.broadcast_to(told, every.shape))
+        return self.units.back(expected, X)[0], np.sqrt(np.mean(np.square(errors), axis=0)) * size
+
     def _how_to_fill(self) -> Settings:
         return replace(self.filling or self.settings, refit=0.0, grow=0)
+
+
+def leave_units(found: dict[str, Any], units: Units, X: Array) -> dict[str, Any]:
+    """Return what `RowMender.trust` found with half-widths in the units of the data `X`, as float32."""
+    if "half_widths_" not in found:
+        return found
+    with np.errstate(over="ignore"):  # infinite from 3e38 on: nothing is known then
+        return found | {"half_widths_": (found["half_widths_"] * units.size(X)).astype(np.float32)}

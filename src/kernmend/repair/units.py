@@ -74,6 +74,17 @@ class Units:
             return A
         return np.where(self.enter(X) == A, X, A * self.sizes).astype(X.dtype, copy=False)
 
+    def size(self, X: Array) -> Any:
+        """Return what a difference of 1 in these units is in those of the data `X`: a number, or one for each entry."""
+        return row_units(X)[1] if self.by_rows else 1.0 if self.sizes is None else self.sizes
+
+    def back(self, A: Array, X: Array) -> Array:
+        """Return values `A` in these units in the units of rows `X` of the data."""
+        if self.by_rows:
+            middle, size = row_units(X)
+            return np.asarray(A * size + middle)
+        return np.asarray(A * self.size(X))
+
     def bounds(self, bounds: Any) -> Any:
         """Return the limits of mended values in these units; "data" says the same in all."""
         if self.sizes is None or bounds is None or isinstance(bounds, str):

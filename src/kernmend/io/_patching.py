@@ -1,0 +1,205 @@
+"""`patch` makes the accepted changes of a change log in a file, `revert` takes them back: exact inverses."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend.io._cells import Cells, Edits, Verbatim
+from kernmend.io._change_log import ChangeLog, read_log
+from kernmend.io._dataset import write_whole
+from kernmend.io._files import FileError, opening, stamp
+from kernmend.io._parquet import Parquet
+from kernmend.io._parquet_folder import FolderCells, is_parquet_folder
+from kernmend.io._reading import check_layout, recognise, request
+
+# Names of columns that have none: several pixels of an image, and one column.
+PIXELS = re.compile(r"pixels ([0-9]{1,12})-([0-9]{1,12})")
+NUMBERED = re.compile(r"column ([0-9]{1,9})")
+
+
+@dataclass(frozen=True)
+class CellFile:
+    """A file as cells, with what must be known to write it again."""
+
+    cells: Cells
+    source: Path
+    format: str
+    folder: bool
+    endings: tuple[str, ...]
+    stamp: object = field(repr=False)
+
+
+class Patched(NamedTuple):
+    """What was written, and how many cells were changed, and how many left as they were."""
+
+    path: Path
+    changed: int
+    left: int
+
+
+def patch(source: str | Path, changes: Any, path: str | Path, *, force: bool = False, **layout: Any) -> Patched:
+    """Write a file again with the accepted changes of a change log, and return where, and how many there were.
+
+    Parameters
+    ----------
+    source : the file that was mended, as it was before.
+    changes : the change log, a path or a `ChangeLog`; values in its column new may have been typed by hand.
+    path : where to write.
+    force : replace a file that is there.
+    layout : of a table of texts, as in `read`, if it must be told.
+
+    Raises
+    ------
+    FileError : the log does not fit the file; the message names the first difference.
+    """
+    return _apply(source, changes, Path(path), back=False, force=force, layout=layout)
+
+
+def revert(source: str | Path, changes: Any, path: str | Path, *, force: bool = False, **layout: Any) -> Patched:
+    """Write a patched or mended file again as it was before; the inverse of `patch`, parameters as there.
+
+    Text tables, npy and NetCDF 3 come back byte for byte, all others value for value. Images that are compressed with
+    loss are refused: they do not keep the pixels that are written to them.
+    """
+    return _apply(source, changes, Path(path), back=True, force=force, layout=layout)
+
+
+def _apply(source: Any, changes: Any, path: Path, *, back: bool, force: bool, layout: dict[str, Any]) -> Patched:
+    """Make changes, or take them back; where the log does not fit, other readings of the header are tried first."""
+    log, name = (changes, "the change log") if isinstance(changes, ChangeLog) else (read_log(changes), str(changes))
+    problem: FileError | None = None
+    for asked, blank in _readings(source, layout):
+        try:
+            file = open_cells(source, blank=blank, **asked)
+            edits = _Fitting(log, name, file, back=back).edits()
+        except FileError as error:
+            problem = problem or error
+            continue
+        write_whole(file, path, partial(file.cells.save, edits=edits), force=force)
+        return Patched(path, int(log.accepted.sum()), int((~log.accepted).sum()))
+    raise problem or FileError(f"{source}: cannot be read")
+
+
+def _readings(source: Any, layout: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Give ways to read a table: as it looks, with and without a header, with lines that were emptied.
+
+    Mended values may make a table look otherwise than it did. A log fits one way of reading it at most.
+    """
+    yield layout, False
+    path = request(source).path
+    if path.is_file() and "header" in recognise(path).layout:
+        if layout.get("header") is None:
+            yield layout | {"header": True}, False
+            yield layout | {"header": False}, False
+        yield layout, True
+
+
+def open_cells(path: str | Path, *, blank: bool = False, **layout: Any) -> CellFile:
+    """Return a file as cells; `blank` counts lines with nothing in them as rows."""
+    ask = replace(request(path, **layout), blank=blank)
+    with opening(ask.path, "read"):
+        known = stamp(ask.path) if ask.path.exists() else None
+        if is_parquet_folder(ask.path):
+            return CellFile(FolderCells(ask), ask.path, "parquet", True, Parquet.endings, known)
+        format = recognise(ask.path)
+        check_layout(ask, format)
+        return CellFile(format.cells(ask), ask.path, format.name, ask.path.is_dir(), format.endings, known)
+
+
+class _Fitting:
+    """A log held against the cells of a file."""
+
+    def __init__(self, log: ChangeLog, name: str, file: CellFile, *, back: bool) -> None:
+        self._log, self._name, self._file, self._cells, self._back = log, name, file, file.cells, back
+        self._numbers = {name: j for j, name in enumerate(file.cells.columns or ())}
+
+    def edits(self) -> Edits:
+        """Return the new texts by row and column; FileError that names the first line that does not fit."""
+        log, cells = self._log, self._cells
+        if self._back and not cells.exact:
+            raise FileError(
+                f"{self._file.source}: holds JPEG or GIF images, which lose pixels: keep the original files"
+            )
+        self._check_rows()
+        spans = [self._span(k) for k in range(len(log))]
+        sizes = np.array([stop - start for start, stop in spans], dtype=np.intp)
+        rows = np.repeat(log.row, sizes)
+        columns = np.concatenate([np.arange(*span) for span in spans]) if spans else rows
+        lines = np.repeat(np.arange(len(log)), sizes)
+        old, new = (self._values(texts, sizes) for texts in (log.old, log.new))
+        order = np.lexsort((columns, rows))
+        twice = (np.diff(rows[order]) == 0) & (np.diff(columns[order]) == 0)
+        if twice.any():
+            k = int(lines[order][1:][twice].max())
+            raise self._refused(k, f"row {log.row[k]}, column {log.column[k]!r} is there a second time")
+        have = dict(zip(order.tolist(), cells.texts(rows[order], columns[order]), strict=True))
+        out: dict[int, dict[int, str]] = {}
+        for at, (k, row, column) in enumerate(zip(lines.tolist(), rows.tolist(), columns.tolist(), strict=True)):
+            accepted = bool(log.accepted[k])
+            self._check(k, column, have[at], old[at], new[at])
+            if accepted:
+                out.setdefault(row, {})[column] = Verbatim(old[at]) if self._back else new[at]
+        return sorted(out.items())
+
+    def _span(self, k: int) -> tuple[int, int]:
+        """Return the first column of a line, and the one after its last."""
+        cells, name = self._cells, self._log.column[k]
+        if name in self._numbers:
+            return self._numbers[name], self._numbers[name] + 1
+        number, pixels = NUMBERED.fullmatch(name), PIXELS.fullmatch(name)
+        if number and int(number[1]) < cells.width:
+            return int(number[1]), int(number[1]) + 1
+        if pixels and cells.columns is None and int(pixels[1]) <= int(pixels[2]) < cells.width:
+            return int(pixels[1]), int(pixels[2]) + 1
+        raise self._refused(k, f"{self._file.source} has no column {name[:40]!r}")
+
+    def _check_rows(self) -> None:
+        """Raise FileError if the file has no such rows, or they have other names."""
+        log, cells, source = self._log, self._cells, self._file.source
+        seen: dict[int, str] = {}
+        for k, (row, label) in enumerate(zip(log.row.tolist(), log.label, strict=True)):
+            if row >= cells.height:
+                raise self._refused(k, f"there is no row {row}, {source} has {cells.height} rows, counted from 0")
+            if not label or label == str(row) or seen.get(row) == label:
+                continue
+            there, seen[row] = cells.label(row), label
+            if there != label and there is not None:
+                raise self._refused(k, f"row {row} is {there[:40]!r} in {source}, the log says {label[:40]!r}")
+
+    def _values(self, texts: Sequence[str], sizes: NDArray[np.intp]) -> list[str]:
+        """Return the value of each cell: several pixels stand in one line."""
+        out: list[str] = []
+        for k, (text, size) in enumerate(zip(texts, sizes.tolist(), strict=True)):
+            if not PIXELS.fullmatch(self._log.column[k]):
+                out.append(text)
+                continue
+            parts = ["" if part == "nan" else part for part in text.split(" ")]
+            if len(parts) != size:
+                raise self._refused(k, f"{len(parts)} values stand where {size} pixels are")
+            out += parts
+        return out
+
+    def _check(self, k: int, column: int, have: str, old: str, new: str) -> None:
+        """Raise FileError if a cell is not as the log says, or the new value cannot stand there."""
+        log, same, made = self._log, self._cells.same, bool(self._log.accepted[k])
+        expected = new if self._back and made else old
+        if have != expected and not same(column, have, expected):
+            where = f"row {log.row[k]}, column {log.column[k]!r} is {have[:40]!r} in {self._file.source}"
+            done = made and same(column, have, old if self._back else new)
+            why = "the change was taken back already" if self._back else "the change was made already"
+            raise self._refused(
+                k, f"{where}, the log says {expected[:40]!r}: {why if done else 'it is the log of another file'}"
+            )
+        if made and not self._back:
+            wrong = self._cells.wrong(column, new)
+            if wrong:
+                raise self._refused(k, f"the new value {new[:40]!r} {wrong}")
+
+    def _refused(self, k: int, what: str) -> FileError:
+        return FileError(f"{self._name}: line {k + 2}: {what}")

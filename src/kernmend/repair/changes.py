@@ -1,0 +1,160 @@
+"""The list of changes: every value that mending replaced or filled in, with its interval and the reason."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+
+CHANGE = np.dtype(
+    [
+        *[("row", np.intp), ("column", np.intp), ("old", "f8"), ("new", "f8"), ("low", "f8"), ("high", "f8")],
+        *[("kind", "U7"), ("score", "f8"), ("reason", object), ("accepted", bool)],
+    ]
+)
+"""One change: where, the value before and after, the bounds of the true value, "wrong" or "missing", -log10 of the
+chance of a good value (or row) being as far out, why, and whether it is accepted."""
+FIELDS = ("row", "label", "column", "old", "new", "low", "high", "kind", "score", "reason", "accepted")
+"""The columns of a list of changes as a table."""
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """What the reasons of changes are made of: `whole`, `known`, `unsure` have one element for each change.
+
+    `whole` are changes in rows that are wrong as a whole, `known` those in rows that the user called wrong, `unsure`
+    those whose interval is wider than their column. `lowest` and `highest` are the range of each column over the good
+    rows, as it is for the change; both are NaN where no range is known.
+    """
+
+    whole: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    unsure: NDArray[np.bool_]
+    lowest: Array
+    highest: Array
+
+    def __getitem__(self, which: Any) -> "Reasons":
+        """Return those of some of the changes."""
+        return Reasons(*(part[which] for part in vars(self).values()))
+
+    def texts(self, records: Any) -> list[str]:
+        """Return one sentence for each change."""
+        missing = records["kind"] == "missing"
+        half = (records["high"] - records["low"]) / 2.0
+        columns = (records["old"], records["new"], half, records["score"], missing, *vars(self).values())
+        return [_text(*change) for change in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _text(
+    old: float, new: float, half: float, score: float, missing: bool, whole: bool, known: bool, unsure: bool,
+    lowest: float, highest: float,
+) -> str:  # fmt: skip
+    """Return the reason of one change."""
+    within = f"{new:.4g} ± {half:.2g}" if half == half else f"{new:.4g}"
+    doubt = "; unsure: the interval is wider than the column" if unsure else ""
+    if missing:
+        return f"missing: {within} by similar rows{doubt}"
+    outside = ""
+    if old > highest:
+        outside = f", and no good row is above {highest:.4g}"
+    elif old < lowest:
+        outside = f", and no good row is below {lowest:.4g}"
+    if new != new:  # left blank
+        return f"{old:.4g} does not fit{outside}; left blank, since no value is known to better than the column"
+    if known or whole:
+        row = "the row was given as wrong" if known else f"the row as a whole does not fit (score {score:.3g})"
+        return f"{row}; {old:.4g} where similar rows say {within}{outside}{doubt}"
+    return f"{old:.4g} where the other columns of this row say {within}{outside}{doubt}"
+
+
+class Changes(Sequence[Any]):
+    """The values that were changed or filled in, one record (`CHANGE`) each, in order of row and column.
+
+    `records` is the structured array; its reasons are written when it is first asked for. An element is one record,
+    a slice is another list of changes.
+
+    >>> records = np.zeros(1, CHANGE)
+    >>> records["row"], records["old"], records["new"], records["kind"] = 3, 41.2, 18.3, "wrong"
+    >>> changes = Changes(records)
+    >>> changes
+    <Changes: 1 value in 1 row, 1 wrong, 0 missing>
+    >>> changes[0]["new"].item()
+    18.3
+    """
+
+    def __init__(self, records: Any, reasons: Reasons | None = None) -> None:
+        """Take records in order of row and column; without `reasons` those of the records stay as they are."""
+        self._records = np.asarray(records, dtype=CHANGE)
+        self._reasons = reasons
+
+    @cached_property
+    def records(self) -> Any:
+        """The changes as a structured array of dtype `CHANGE`."""
+        if self._reasons is not None and self._records.size:
+            self._records["reason"] = self._reasons.texts(self._records)
+        return self._records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, (int, np.integer)):
+            return self.records[which]
+        return Changes(self._records[which].copy(), None if self._reasons is None else self._reasons[which])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.records)
+
+    def __repr__(self) -> str:
+        n, rows = len(self), np.unique(self._records["row"]).size
+        missing = int((self._records["kind"] == "missing").sum())
+        values = "1 value" if n == 1 else f"{n:,} values"
+        return (
+            f"<Changes: {values} in {rows:,} row{'' if rows == 1 else 's'}, {n - missing:,} wrong, {missing:,} missing>"
+        )
+
+    def with_new(self, A: Array) -> "Changes":
+        """Return the changes to the values of `A` in place of the mended ones, such as those rounded for a file.
+
+        What is no change any more is left out.
+        """
+        records = self._records.copy()
+        records["new"] = A[records["row"], records["column"]]
+        both = np.isnan(records["new"]) & np.isnan(records["old"])
+        kept = (records["new"] != records["old"]) & ~both
+        return Changes(records[kept], None if self._reasons is None else self._reasons[kept])
+
+    def to_frame(self, labels: Any = None, columns: Any = None) -> Any:
+        """Return the changes as a pandas DataFrame with the columns row, label, column, old, new, low, high and so on.
+
+        Parameters
+        ----------
+        labels : sequence, optional
+            The names of all rows of the data; by default their numbers.
+        columns : sequence of str, optional
+            The names of all columns of the data; by default their numbers.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("a list of changes as a DataFrame needs pandas: pip install pandas") from None
+        records = self.records
+        parts = {name: records[name] for name in FIELDS if name != "label"}
+        parts["label"] = parts["row"] if labels is None else np.asarray(labels, dtype=object)[records["row"]]
+        if columns is not None:
+            parts["column"] = np.asarray(columns, dtype=object)[records["column"]]
+        return pandas.DataFrame({name: parts[name] for name in FIELDS})
+
+
+def changed_entries(old: Array, new: Array) -> NDArray[np.bool_]:
+    """Return which entries differ; NaN that stays NaN does not.
+
+    >>> changed_entries(np.array([1.0, np.nan, np.nan, 2.0]), np.array([1.0, np.nan, 3.0, 4.0]))
+    array([False, False,  True,  True])
+    """
+    out: NDArray[np.bool_] = (old != new) & ~(np.isnan(old) & np.isnan(new))
+    return out

@@ -1,0 +1,146 @@
+"""The reason of one row: which cells were changed, against what, how sure that is, and which good rows are nearest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+MOST_CELLS = 5
+"""Cells that are told of in words; all are in `cells`."""
+
+
+@dataclass(frozen=True)
+class CellReason:
+    """One cell of a row: what it was, what it became, and what it was held against.
+
+    `low` and `high` bound the true value. `expected` is what the other columns of the row say of the cell (in rows that
+    are wrong as a whole, what similar good rows say), `spread` how far good rows are from that, one standard deviation.
+    `lowest` and `highest` are the range of the good rows in this column. `score` is -log10 of the chance of a good cell
+    being as far out, NaN where it is not known. `unsure` says that the interval is wider than the column.
+    """
+
+    column: int
+    name: str
+    old: float
+    new: float
+    low: float
+    high: float
+    score: float
+    expected: float
+    spread: float
+    lowest: float
+    highest: float
+    unsure: bool = False
+
+    def sentence(self, *, whole: bool) -> str:
+        """Return in words why the cell is what it became."""
+        who = "similar rows say" if whole else "the other columns of this row say"
+        if self.old != self.old:
+            known = f"{self.name} is missing, and similar rows say {_within(self.new, self.low, self.high)}"
+        else:
+            known = f"{self.name} is {self.old:.4g} where {who} {self.expected:.4g} ± {self.spread:.2g}"
+            if self.old > self.highest:
+                known += f", and no good row is above {self.highest:.4g}"
+            elif self.old < self.lowest:
+                known += f", and no good row is below {self.lowest:.4g}"
+        if self.new != self.new:
+            return f"{known}; it is left blank, since its interval is wider than the column"
+        if self.new == self.old:
+            why = "since its interval would be wider than the column" if self.unsure else "since it is in line with it"
+            return f"{known}; it stays, {why}"
+        return f"{known}; unsure, the interval is wider than the column" if self.unsure else known
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a row was changed, or was not.
+
+    Attributes
+    ----------
+    row : int
+        Its number.
+    flagged, suspect, changed : bool
+        Whether it counts as wrong, is unusual but not wrong, has values that are not what they were.
+    score, threshold : float
+        -log10 of the chance of a good row being as far out, and beyond which score rows are flagged.
+    confidence : float
+        The probability that a flagged row is wrong; NaN if it is not flagged.
+    whole : bool
+        Whether the row is wrong as a whole; else single cells are, or none.
+    cells : tuple of CellReason
+        The cells that were changed, or found wrong and left as they were; those that changed most come first.
+    nearest : tuple of int
+        The numbers of the good rows nearest to what the row became.
+    sentences : tuple of str
+        All that in words.
+    """
+
+    row: int
+    flagged: bool
+    suspect: bool
+    changed: bool
+    score: float
+    threshold: float
+    confidence: float
+    whole: bool
+    cells: tuple[CellReason, ...]
+    nearest: tuple[int, ...]
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        """Return the explanation for a notebook: the sentences, then a table of the cells."""
+        words = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences[:1])
+        heads = ("column", "old", "new", "low", "high", "expected", "spread", "lowest", "highest")
+        rows = "".join(
+            f"<tr><td>{escape(cell.name)}</td>"
+            + "".join(f"<td>{getattr(cell, name):.4g}</td>" for name in heads[1:])
+            + "</tr>"
+            for cell in self.cells
+        )
+        table = f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{rows}</table>" if rows else ""
+        return words + table
+
+
+def sentences(
+    row: int,
+    *,
+    flagged: bool,
+    suspect: bool,
+    score: float,
+    threshold: float,
+    whole: bool,
+    cells: Sequence[CellReason],
+    nearest: Sequence[int],
+) -> tuple[str, ...]:
+    """Return in words why a row was flagged or was not, what became of its cells, and which good rows are nearest."""
+    out = [f"Row {row} {_verdict(flagged, suspect, score, threshold, whole)}."]
+    told = [cell.sentence(whole=whole or not flagged) for cell in cells[:MOST_CELLS]]
+    out += [f"{text}." for text in told]
+    if len(cells) > MOST_CELLS:
+        out.append(f"{len(cells) - MOST_CELLS} more cells are in `cells`.")
+    if flagged and not cells:
+        out.append("Nothing was changed: mending left every value where it was.")
+    if nearest:
+        out.append(f"The nearest good rows are {', '.join(map(str, nearest))}.")
+    return tuple(out)
+
+
+def _verdict(flagged: bool, suspect: bool, score: float, threshold: float, whole: bool) -> str:
+    """Return what was decided of a row, and by what."""
+    chance = f"its score is {score:.3g}, the threshold {threshold:.3g}"
+    if flagged and score > threshold:
+        return f"is wrong {'as a whole' if whole else 'in single cells'}: {chance}"
+    if flagged:
+        return f"was given as wrong, though it would not have been flagged: {chance}"
+    if score > threshold:
+        return f"was given as good, and so it was not flagged: {chance}"
+    if suspect:
+        return f"is unusual and was not changed: {chance}"
+    return f"fits the others: {chance}"
+
+
+def _within(value: float, low: float, high: float) -> str:
+    """Return a value with its interval in words."""
+    return f"{value:.4g} ({low:.4g} to {high:.4g})" if low == low else f"{value:.4g}"

@@ -1,0 +1,92 @@
+"""Intervals of mended values: a half-width for each, the product of a quantile and a scale.
+
+    half-width of entry j of a mended row a = q(kind) s_j(a),
+    s_j(a)^2 = mean over the nearest good rows b of (b_j - a_j)^2  +  (FLOOR spread_j)^2
+
+The scale s is known before the truth is; it is large where good rows differ from each other. The quantile q is one for
+each kind of change (`KINDS`) and comes from `conformal.py`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.linalg.distances import row_blocks, squared_distances
+
+KINDS = ("whole", "entries", "missing")
+"""What rows are changed in: rows wrong as a whole, rows with single wrong entries, rows that only lack entries."""
+WHOLE, ENTRIES, MISSING = range(3)
+NEAREST = 12
+"""Good rows that a scale is the spread of: the relative error of a standard deviation of 12 values is a fifth."""
+MOST = 600
+"""Good rows among which the nearest are looked for, at most, for the time it takes."""
+FLOOR = 0.1
+"""Least scale, as a share of the spread of the column: nearest rows may be equal to each other by chance."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How sure mended values are, at one level.
+
+    `quantiles` has the multiple of the scale for each of `KINDS`, infinite where nothing is known of a kind. `widths`
+    are those of the columns themselves, the central share `level` of the good values, and `spreads` their standard
+    deviations; `L` are good rows. All are in the units in which rows are compared.
+    """
+
+    level: float
+    quantiles: Array
+    widths: Array
+    spreads: Array
+    L: Array
+
+    @classmethod
+    def against(cls, L: Array, level: float, quantiles: Array) -> "Intervals":
+        """Return the intervals with scales from the good rows `L`."""
+        low, high = np.quantile(L, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+        widths = np.where(high > low, high - low, np.ptp(L, axis=0))
+        return cls(level, np.asarray(quantiles, dtype=np.float64), widths, L.std(axis=0), some_rows(L))
+
+    def half_widths(self, A: Array, kinds: NDArray[np.intp]) -> Array:
+        """Return the half-widths of the entries of mended rows, `kinds` saying in what each row was changed."""
+        quantiles = self.quantiles[kinds][:, np.newaxis]
+        scale = scales(A, self.L, self.spreads)
+        out: Array = np.where(np.isinf(quantiles), np.inf, np.where(np.isinf(quantiles), 1.0, quantiles) * scale)
+        return out
+
+    def unsure(self, half_widths: Array) -> NDArray[np.bool_]:
+        """Return which intervals are wider than their column: they say no more than that the value is one of it."""
+        out: NDArray[np.bool_] = 2.0 * half_widths > self.widths
+        return out
+
+
+def some_rows(L: Array, most: int = MOST) -> Array:
+    """Return at most so many of the rows, evenly spaced."""
+    return L if len(L) <= most else L[np.linspace(0, len(L) - 1, most).astype(np.intp)]
+
+
+def scales(A: Array, L: Array, spreads: Array) -> Array:
+    """Return the root mean square difference of each entry from those of the nearest rows of `L`, with its floor.
+
+    >>> scales(np.array([[0.0]]), np.array([[-3.0], [4.0]]), np.array([0.0]))
+    array([[3.53553391]])
+    """
+    k = min(NEAREST, len(L))
+    out = np.empty(A.shape)
+    for rows in row_blocks(len(A), max(len(L), k * A.shape[1])):
+        nearest = np.argpartition(squared_distances(A[rows], L), k - 1, axis=1)[:, :k]
+        out[rows] = np.mean(np.square(L[nearest] - A[rows][:, np.newaxis]), axis=1)
+    return np.asarray(np.sqrt(out + np.square(FLOOR * spreads)))
+
+
+def conformal_quantile(residuals: Array, level: float) -> float:
+    """Return the least value that one more residual, exchangeable with these, exceeds with a chance of 1 - level.
+
+    It is the one of rank ceil((m + 1) level) of the m residuals, infinite where there are too few.
+
+    >>> conformal_quantile(np.arange(1.0, 10.0), 0.9), conformal_quantile(np.arange(8.0), 0.9)
+    (9.0, inf)
+    """
+    rank = int(np.ceil((residuals.size + 1) * level - 1e-9))
+    return float(np.partition(residuals, rank - 1)[rank - 1]) if rank <= residuals.size else float("inf")

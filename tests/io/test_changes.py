@@ -1,0 +1,379 @@
+"""Change logs: patch makes what mending wrote, revert gives the input back, for every format and any odd table."""
+
+import dataclasses
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from io_samples import KINDS, contents, save
+
+from kernmend.io import ChangeLog, FileError, patch, read, read_log, revert, without_empty
+from kernmend.io.changes import Found, make_log
+from kernmend.io.frames import settle
+
+WORDS = st.text(st.sampled_from("abé \"='+-@\n;,"), max_size=5)
+
+
+def found(data):
+    return Found(np.linspace(0, 9, len(data.X)), np.ones(len(data.X), dtype=bool))
+
+
+def mended(data, cells):
+    """Return the numbers of a file with others in some cells, as they can be written."""
+    A = data.X.copy()
+    for (row, column), value in cells.items():
+        A[row % len(A), column % A.shape[1]] = value
+    return settle(A, data)
+
+
+# --- tables of texts --------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def tables(draw):
+    """Return the bytes of a table as people have them: odd quotes, delimiters, decimals, encodings, line ends."""
+    delimiter, decimal = draw(st.sampled_from([(",", "."), (";", ","), (";", "."), ("\t", "."), ("|", ",")]))
+    before, after = draw(st.sampled_from([("", ""), ("$", ""), ("", "%"), ("", " kg")]))
+    grouped, places = draw(st.booleans()), draw(st.integers(0, 4))
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+
+    def quoted(text):
+        return '"' + text.replace('"', '""') + '"'
+
+    def number(value):
+        text = f"{value:,.{places}f}" if grouped else f"{value:.{places}f}"
+        text = text.replace(",", "T").replace(".", decimal).replace("T", "." if decimal == "," else ",")
+        sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+        text = f"{sign}{before}{digits}{after}"
+        style = draw(st.integers(0, 5))
+        if delimiter in text or style == 0:
+            return quoted(text)
+        return f" {text}" if style == 1 else text
+
+    numbers = st.floats(-99999, 99999, allow_nan=False)
+    n = draw(st.integers(4, 9))
+    lines = [["word", "x", "y y", "note"]]
+    for i in range(n):
+        x, y = draw(numbers), draw(numbers)
+        missing = draw(st.sampled_from([None] * 6 + ["", "NA", " ", '""']))
+        note = quoted(draw(WORDS))
+        lines.append([f"w{i}", number(x), number(y) if missing is None else missing, note])
+    text = end.join(delimiter.join(line) for line in lines) + draw(st.sampled_from(["", end]))
+    encoding, mark = draw(
+        st.sampled_from([("utf-8", ""), ("utf-8", "\ufeff"), ("cp1252", ""), ("utf-16-le", "\ufeff")])
+    )
+    return f"{mark}{text}".encode(encoding)
+
+
+CHANGES = st.dictionaries(
+    st.tuples(st.integers(0, 8), st.integers(0, 1)),
+    st.one_of(st.floats(-99999, 99999, allow_nan=False), st.just(np.nan)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=150)
+@given(tables(), CHANGES, st.data())
+def test_any_table_is_patched_as_it_was_mended_and_comes_back_byte_for_byte(tmp_path_factory, raw, cells, choice):
+    folder = tmp_path_factory.mktemp("any")
+    path = folder / "in.csv"
+    path.write_bytes(raw)
+    try:
+        data = without_empty(read(path))
+    except FileError:
+        assume(False)
+    A = mended(data, cells)
+    log = make_log(data, A, found(data))
+    assume(len(log))
+    log.write(folder / "log.csv")
+    clean = data.write(folder / "clean.csv", A).read_bytes()
+    assert patch(path, folder / "log.csv", folder / "patched.csv").path.read_bytes() == clean
+    assert revert(folder / "clean.csv", log, folder / "back.csv").path.read_bytes() == raw
+    some = np.array(choice.draw(st.lists(st.booleans(), min_size=len(log), max_size=len(log))))
+    dataclasses.replace(log, accepted=some).write(folder / "log.csv", force=True)
+    done = patch(path, folder / "log.csv", folder / "some.csv")
+    assert (done.changed, done.left) == (some.sum(), (~some).sum())
+    revert(folder / "some.csv", folder / "log.csv", folder / "again.csv")
+    assert (folder / "again.csv").read_bytes() == raw
+
+
+def test_a_log_is_in_the_words_of_the_file(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("town;sum;share\nUlm;$1.000,92;7,5%\nBonn;$2.000,00;8,5%\n=Rom;;9,5%\n", encoding="utf-8")
+    data = read(path)
+    log = make_log(data, mended(data, {(0, 0): 1234.5, (2, 0): 77.123, (1, 1): -3.04}), found(data))
+    assert log.records[["row", "column", "old", "new", "kind"]].tolist() == [
+        (0, "sum", "$1.000,92", "$1.234,50", "wrong"),
+        (1, "share", "8,5%", "-3,0%", "wrong"),
+        (2, "sum", "", "$77,12", "missing"),
+    ]
+    text = log.write(tmp_path / "log.csv").read_text()
+    assert '2,\'=Rom,sum,,"$77,12"' in text  # no formula for a spreadsheet
+    again = read_log(tmp_path / "log.csv")
+    assert all(list(getattr(again, name)) == list(getattr(log, name)) for name in ("label", "old", "new", "reason"))
+    assert log.to_frame()["accepted"].all()
+    assert "=Rom" in log._repr_html_()
+    assert repr(log) == "<ChangeLog: 3 changes in 3 rows, 3 accepted>"
+
+
+def test_a_value_typed_by_hand_is_taken_and_one_refused_is_left(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text('x;y\n"1,50";2\n3,25;4\n5,75;6\n')
+    data = read(path)
+    log = make_log(data, mended(data, {(0, 0): 9, (1, 0): 8, (2, 1): 7}), found(data))
+    log.write(tmp_path / "log.csv")
+    text = (tmp_path / "log.csv").read_text()
+    edited = text.replace('"9,00"', '"9,125"').replace('1,,x,"3,25","8,00",,,wrong', '1,,x,"3,25","8,00",,,wrong')
+    lines = edited.splitlines()
+    lines[2] = lines[2].removesuffix("yes") + "No"
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    assert patch(path, tmp_path / "log.csv", tmp_path / "out.csv").left == 1
+    assert (tmp_path / "out.csv").read_text() == 'x;y\n"9,125";2\n3,25;4\n5,75;7\n'
+    revert(tmp_path / "out.csv", tmp_path / "log.csv", tmp_path / "back.csv")
+    assert (tmp_path / "back.csv").read_bytes() == path.read_bytes()
+
+
+def test_a_log_saved_by_a_spreadsheet_still_fits(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("x,y\n1.50,2\n3.25,4\n")
+    data = read(path)
+    make_log(data, mended(data, {(0, 0): 9}), found(data)).write(tmp_path / "log.csv")
+    text = (tmp_path / "log.csv").read_text().replace("1.50", "1.5").replace("9.00", "9").replace(",", ";")
+    (tmp_path / "log.csv").write_text("\ufeff" + text.replace("\n", "\r\n"), encoding="utf-8")
+    assert patch(path, tmp_path / "log.csv", tmp_path / "out.csv").path.read_text() == "x,y\n9,2\n3.25,4\n"
+
+
+def test_a_row_that_is_emptied_comes_back(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("x,y\n1.5,2\n3.25,4\n5,6\n")
+    data = read(path)
+    log = make_log(data, mended(data, {(1, 0): np.nan, (1, 1): np.nan}), found(data))
+    assert patch(path, log, tmp_path / "out.csv").path.read_text() == "x,y\n1.5,2\n,\n5,6\n"
+    assert revert(tmp_path / "out.csv", log, tmp_path / "back.csv").path.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "line", ['{"x": 1 }', "{ }", '{"x": 1.50, "z": "word"}', '{"y": null,"x":2}', '{"x": true, "y": "3.5"}']
+)
+def test_keys_that_were_absent_are_taken_away_again(tmp_path, line):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"x": 1, "y": 2.5}\n' * 12 + line + "\n")
+    data = read(path)
+    A = mended(data, {(12, 0): 7, (12, 1): 8.5, (3, 1): np.nan})
+    log = make_log(data, A, found(data))
+    clean = data.write(tmp_path / "clean.jsonl", A)
+    assert patch(path, log, tmp_path / "out.jsonl").path.read_bytes() == clean.read_bytes()
+    assert read(clean).X[12].tolist() == [7, 8.5]
+    assert revert(clean, log, tmp_path / "back.jsonl").path.read_bytes() == path.read_bytes()
+
+
+# --- all formats ------------------------------------------------------------------------------------------------------
+
+
+def whole_content(path):
+    """Return what must come back: files of a folder or an archive, unpacked; None where only values do."""
+    if path.suffix in (".csv", ".jsonl", ".npy", ".nc"):
+        return path.read_bytes()
+    if path.name.endswith(".csv.gz"):
+        import gzip
+
+        return gzip.decompress(path.read_bytes())
+    if path.name.endswith((".csv.zip", ".npz")):
+        with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_format_comes_back(tmp_path, kind):
+    path = save(tmp_path, kind)
+    data = read(path)
+    A = mended(data, {(0, 0): 5, (1, 1): 11, (1, 0): 100})
+    log = make_log(data, A, found(data))
+    assert len(log) in (2, 3)  # pixels beside each other are one line
+    log.write(tmp_path / "log.csv")
+    clean, patched, back = (tmp_path / f"{name}.{kind}" for name in ("clean", "patched", "back"))
+    data.write(clean, A)
+    patch(path, tmp_path / "log.csv", patched)
+    np.testing.assert_array_equal(read(patched).X, A)
+    np.testing.assert_array_equal(read(patched).X, read(clean).X)
+    assert whole_content(patched) == whole_content(clean)
+    revert(clean, tmp_path / "log.csv", back)
+    again = read(back)
+    np.testing.assert_array_equal(again.X, data.X)
+    assert (again.columns, again.row_labels, again.passed) == (data.columns, data.row_labels, data.passed)
+    assert whole_content(back) == whole_content(path)
+    if clean.is_dir():
+        assert contents(clean).keys() == contents(back).keys()
+
+
+def test_whole_numbers_beyond_floats_come_back(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    big = 2**60 + 1
+    np.save(tmp_path / "in.npy", np.array([[big, 1], [2, 3], [4, 5]]))
+    table = pyarrow.table({"a": [big, 2, None, 7], "b": [0.5, float("nan"), None, 2.5]})
+    parquet.write_table(table, tmp_path / "in.parquet")
+    for name in ("in.npy", "in.parquet"):
+        data = read(tmp_path / name, columns=None if name == "in.npy" else ["a", "b"])
+        A = mended(data, {(0, 0): 9, (1, 1): 7, (2, 0): 8, (2, 1): 6})
+        log = make_log(data, A, found(data))
+        assert log.old[0] == str(big)
+        patch(tmp_path / name, log, tmp_path / f"out{name}")
+        revert(tmp_path / f"out{name}", log, tmp_path / f"back{name}")
+    assert (tmp_path / "backin.npy").read_bytes() == (tmp_path / "in.npy").read_bytes()
+    again = parquet.read_table(tmp_path / "backin.parquet")
+    assert again["a"].to_pylist() == table["a"].to_pylist()
+    assert [repr(value) for value in again["b"].to_pylist()] == ["0.5", "nan", "None", "2.5"]
+
+
+def test_pictures_are_logged_by_runs_of_pixels(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    (tmp_path / "in").mkdir()
+    for k in range(3):
+        Image.fromarray(rng.integers(0, 256, (4, 6), dtype=np.uint8)).save(tmp_path / f"in/{k}.png")
+    data = read(tmp_path / "in")
+    A = data.X.copy()
+    A[1, 4:9] = 255 - A[1, 4:9]  # two pixels of the first line, three of the second
+    log = make_log(data, A, found(data))
+    assert list(log.column) == ["pixels 4-5", "pixels 6-8"]
+    assert list(log.label) == ["1.png", "1.png"]
+    assert log.old[1] == " ".join(f"{value:.0f}" for value in data.X[1, 6:9])
+    patch(tmp_path / "in", dataclasses.replace(log, accepted=np.array([True, False])), tmp_path / "out")
+    expected = data.X.copy()
+    expected[1, 4:6] = A[1, 4:6]
+    np.testing.assert_array_equal(read(tmp_path / "out").X, expected)
+    with pytest.raises(FileError, match="2 values stand where 3 pixels are"):
+        patch(tmp_path / "in", dataclasses.replace(log, new=[log.new[0], "1 2"]), tmp_path / "bad")
+    (tmp_path / "jpeg").mkdir()
+    for k in range(3):
+        Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(tmp_path / f"jpeg/{k}.jpg")
+    data = read(tmp_path / "jpeg")
+    log = make_log(data, mended(data, {(0, 0): 255}), found(data))
+    patch(tmp_path / "jpeg", log, tmp_path / "jpeg-out")
+    with pytest.raises(FileError, match="JPEG or GIF images, which lose pixels"):
+        revert(tmp_path / "jpeg-out", log, tmp_path / "jpeg-back")
+
+
+# --- logs that do not fit, and hostile ones ---------------------------------------------------------------------------
+
+TABLE = "name,x,y\na,1.5,2\nb,3.5,4\nc,5.5,6\n"
+HEAD = "row,label,column,old,new,low,high,kind,score,reason,accepted\n"
+GOOD = "1,b,x,3.5,9.5,,,wrong,3,why,yes\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("", "is no change log, it has other columns: the first line must be row,label,column"),
+        ("x,y\n1,2\n", "is no change log, it has other columns"),
+        (HEAD.replace("old,", "") + "1,b,x,9.5,,,wrong,3,why,yes\n", "has no column 'old'"),
+        (HEAD + GOOD.replace("3.5,9.5", "3.25,9.5"), r"line 2: row 1, column 'x' is '3.5' in .*, the log says '3.25'"),
+        (HEAD + GOOD.replace("1,b", "2,c"), r"line 2: row 2, column 'x' is '5.5' in .*, the log says '3.5'"),
+        (HEAD + GOOD.replace("1,b", "1,z"), "line 2: row 1 is 'b' in .*, the log says 'z'"),
+        (HEAD + GOOD.replace("1,b", "7,b"), "line 2: there is no row 7, .* has 3 rows"),
+        (HEAD + GOOD.replace("1,b", "-1,b"), "line 2: '-1' is not the number of a row"),
+        (HEAD + GOOD.replace("1,b", "1e3,b"), "line 2: '1e3' is not the number of a row"),
+        (HEAD + GOOD.replace(",x,", ",z,"), "line 2: .* has no column 'z'"),
+        (HEAD + GOOD.replace(",x,", ",../../etc/passwd,"), "line 2: .* has no column '../../etc/passwd'"),
+        (HEAD + GOOD.replace(",x,", ",column 9,"), "has no column 'column 9'"),
+        (HEAD + GOOD.replace(",x,", ",pixels 0-2,"), "has no column 'pixels 0-2'"),
+        (
+            HEAD + GOOD.replace(",x,3.5", ",name,b"),
+            "the new value '9.5' stands in a column that is not made of numbers",
+        ),
+        (HEAD + GOOD + GOOD, "line 3: row 1, column 'x' is there a second time"),
+        (HEAD + GOOD.replace("9.5", "=cmd()"), "line 2 holds '=cmd\\(\\)', which is a formula"),
+        (HEAD + GOOD.replace("why", "@SUM(A1)"), "line 2 holds '@SUM\\(A1\\)', which is a formula"),
+        (HEAD + GOOD.replace("9.5", "'=cmd()"), "the new value '=cmd\\(\\)' is not a number as the column writes them"),
+        (HEAD + GOOD.replace("9.5", "/etc/passwd"), "the new value '/etc/passwd' is not a number"),
+        (HEAD + GOOD.replace("9.5", '"9,5"'), "the new value '9,5' is not a number as the column writes .* '1.5'"),
+        (HEAD + GOOD.replace("9.5", '"9.5\n"'), "the new value '9.5.n' is not a number"),
+        (HEAD + GOOD.replace("yes", "perhaps"), "line 2: accepted must be yes or no, not 'perhaps'"),
+        (HEAD + GOOD.replace("yes", "yes,more"), "line 2 has 12 cells where 11 are expected"),
+        (HEAD + GOOD + '1,b,"x', "is not a sound csv"),
+        (HEAD + "1,b,x," + "3" * 200_000 + ",9.5,,,wrong,3,why,yes\n", "is not a sound csv"),
+        (b"\xff\xfe\x00\x80" * 20, "is not UTF-8 text"),
+        (b"PK\x03\x04" + bytes(100), "is no change log"),
+    ],
+)
+def test_logs_that_do_not_fit_are_refused_in_one_sentence(tmp_path, log, words):
+    (tmp_path / "in.csv").write_text(TABLE)
+    (tmp_path / "log.csv").write_bytes(log if isinstance(log, bytes) else log.encode())
+    with pytest.raises(FileError, match=words) as caught:
+        patch(tmp_path / "in.csv", tmp_path / "log.csv", tmp_path / "out.csv")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400 + 2 * len(str(tmp_path))
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_changes_made_or_taken_back_already_are_said(tmp_path):
+    (tmp_path / "in.csv").write_text(TABLE)
+    (tmp_path / "log.csv").write_text(HEAD + GOOD)
+    patch(tmp_path / "in.csv", tmp_path / "log.csv", tmp_path / "out.csv")
+    with pytest.raises(FileError, match="the change was made already"):
+        patch(tmp_path / "out.csv", tmp_path / "log.csv", tmp_path / "more.csv")
+    with pytest.raises(FileError, match="the change was taken back already"):
+        revert(tmp_path / "in.csv", tmp_path / "log.csv", tmp_path / "more.csv")
+    with pytest.raises(FileError, match="exists already"):
+        patch(tmp_path / "in.csv", tmp_path / "log.csv", tmp_path / "out.csv")
+
+
+def test_a_formula_of_a_workbook_is_not_replaced(tmp_path):
+    path = save(tmp_path, "xlsx")
+    import openpyxl
+
+    book = openpyxl.load_workbook(path)
+    book.active["A4"] = "=SUM(A2:A3)"
+    book.save(path)
+    log = ChangeLog(np.array([0]), [""], ["x"], ["1"], ["9"], [""], [""], ["wrong"], ["1"], [""], np.array([True]))
+    patch(path, log, tmp_path / "out.xlsx")
+    assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["A4"].value == "=SUM(A2:A3)"
+
+
+def test_ten_million_lines_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_text(TABLE)
+    with (tmp_path / "log.csv").open("wb") as file:
+        file.write(HEAD.encode())
+        for _ in range(100):
+            file.write(b"1,b,x\n" * 100_000)
+    monkeypatch.setattr("kernmend.io._change_log.csv.reader", None)
+    with pytest.raises(FileError, match="has more than 2,000,000 lines"):
+        patch(tmp_path / "in.csv", tmp_path / "log.csv", tmp_path / "out.csv")
+
+
+def test_a_hundred_thousand_lines(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 6)).round(3)
+    path = tmp_path / "in.csv"
+    path.write_text("a,b,c,d,e,f\n" + "\n".join(",".join(f"{v:.3f}" for v in row) for row in X.tolist()) + "\n")
+    data = read(path)
+    A = data.X.copy()
+    A.flat[rng.choice(A.size, 100_000, replace=False)] += 1
+    A = settle(A, data)
+    log = make_log(data, A, found(data))
+    assert len(log) > 99_000
+    log.write(tmp_path / "log.csv")
+    clean = data.write(tmp_path / "clean.csv", A)
+    assert patch(path, tmp_path / "log.csv", tmp_path / "out.csv").path.read_bytes() == clean.read_bytes()
+    assert revert(clean, tmp_path / "log.csv", tmp_path / "back.csv").path.read_bytes() == path.read_bytes()
+
+
+def test_too_many_changes_are_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("kernmend.io._change_log.MOST_LINES", 1)
+    (tmp_path / "in.csv").write_text(TABLE)
+    data = read(tmp_path / "in.csv")
+    log = make_log(data, mended(data, {(0, 0): 9, (1, 1): 7}), found(data))
+    with pytest.raises(FileError, match="2 changes are too many for a change log"):
+        log.write(tmp_path / "log.csv")
+    monkeypatch.undo()
+    log.write(tmp_path / "log.csv")
+    with pytest.raises(FileError, match="exists already"):
+        log.write(tmp_path / "log.csv")
