@@ -21,6 +21,7 @@ from benchmarks import (
     files,
     growth,
     imports,
+    intervals,
     joint,
     methods,
     methods_picture,
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "cost": cost.run,
     "evaluation": evaluation.run,
     "imports": imports.run,
+    "intervals": intervals.run,
     "joint": joint.run,
     "walks": walks.run,
     "cluster": cluster.run,
@@ -54,12 +56,15 @@ BENCHMARKS = {
     "growth": growth.run,
     "real": real.run,
 }
-LONG = ("entries", "detectors", "files", "joint", "missing")  # half an hour: only when named
+LONG = ("entries", "detectors", "files", "intervals", "joint", "missing")  # half an hour: only when named
 WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
 
 
 def main() -> None:
-    with_options = {"files": files, "growth": growth, "missing": missing, "real": real, "walks": walks}
+    with_options = {
+        **{"files": files, "growth": growth, "intervals": intervals},
+        **{"missing": missing, "real": real, "walks": walks},
+    }
     if sys.argv[1:] and sys.argv[1] in with_options:  # some of them make a page that says where it was made
         with_options[sys.argv[1]].main(sys.argv[2:])
         return

@@ -24,6 +24,8 @@ MOST = 600
 """Good rows among which the nearest are looked for, at most, for the time it takes."""
 FLOOR = 0.1
 """Least scale, as a share of the spread of the column: nearest rows may be equal to each other by chance."""
+SAME = 1e-12
+"""Squared distance of a row from itself, at most, as a share of the variance: what rounding leaves."""
 
 
 @dataclass(frozen=True)
@@ -67,26 +69,36 @@ def some_rows(L: Array, most: int = MOST) -> Array:
 
 
 def scales(A: Array, L: Array, spreads: Array) -> Array:
-    """Return the root mean square difference of each entry from those of the nearest rows of `L`, with its floor.
+    """Return the root mean square difference of each entry from those of the nearest other rows of `L`, with its floor.
 
-    >>> scales(np.array([[0.0]]), np.array([[-3.0], [4.0]]), np.array([0.0]))
+    A row of `L` that is equal to a row of `A` is that row itself, and does not count.
+
+    >>> scales(np.array([[0.0]]), np.array([[-3.0], [4.0], [0.0]]), np.array([0.0]))
     array([[3.53553391]])
     """
-    k = min(NEAREST, len(L))
-    out = np.empty(A.shape)
-    for rows in row_blocks(len(A), max(len(L), k * A.shape[1])):
-        nearest = np.argpartition(squared_distances(A[rows], L), k - 1, axis=1)[:, :k]
-        out[rows] = np.mean(np.square(L[nearest] - A[rows][:, np.newaxis]), axis=1)
+    out, size = np.empty(A.shape), SAME * float(np.square(spreads).sum())
+    for rows in row_blocks(len(A), max(len(L), NEAREST * A.shape[1])):
+        distances = squared_distances(A[rows], L)
+        distances[distances <= size] = np.inf
+        nearest = np.argpartition(distances, min(NEAREST, len(L)) - 1, axis=1)[:, :NEAREST]
+        squares = np.square(L[nearest] - A[rows][:, np.newaxis])
+        others = np.isfinite(np.take_along_axis(distances, nearest, axis=1))
+        out[rows] = np.einsum("ikj,ik->ij", squares, others) / np.maximum(others.sum(axis=1), 1)[:, np.newaxis]
     return np.asarray(np.sqrt(out + np.square(FLOOR * spreads)))
 
 
-def conformal_quantile(residuals: Array, level: float) -> float:
+def conformal_quantile(residuals: Array, level: float, weights: Array | None = None) -> float:
     """Return the least value that one more residual, exchangeable with these, exceeds with a chance of 1 - level.
 
-    It is the one of rank ceil((m + 1) level) of the m residuals, infinite where there are too few.
+    It is the one of rank ceil((m + 1) level) of the m residuals, infinite where there are too few. With weights, it is
+    the first at which their sum is level times that of all, the one more with the mean weight among them.
 
     >>> conformal_quantile(np.arange(1.0, 10.0), 0.9), conformal_quantile(np.arange(8.0), 0.9)
     (9.0, inf)
     """
-    rank = int(np.ceil((residuals.size + 1) * level - 1e-9))
-    return float(np.partition(residuals, rank - 1)[rank - 1]) if rank <= residuals.size else float("inf")
+    if not residuals.size:
+        return float("inf")
+    weights = np.ones(residuals.size) if weights is None else weights / weights.mean()
+    order = np.argsort(residuals)
+    reached = np.cumsum(weights[order]) >= level * (residuals.size + 1) * (1.0 - 1e-12)
+    return float(residuals[order[np.argmax(reached)]]) if reached.any() else float("inf")

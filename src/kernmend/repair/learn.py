@@ -22,7 +22,7 @@ from kernmend.repair.calibrate import (
     calibrate,
     choose_filling,
 )
-from kernmend.repair.conformal import calibrate_intervals
+from kernmend.repair.conformal import Fitted, calibrate_intervals
 from kernmend.repair.filling import fill_table, no_progress
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import Mask, RowMender, leave_units
@@ -132,7 +132,7 @@ class Learner:
             mended, totals, converged = rows.mend_found(known, filled, found)
         per_row = rows.per_row(X, mended, found)
         if self.interval is not None:
-            intervals = calibrate_intervals(rows, X, mended, found, self.interval, self.seed)
+            intervals = calibrate_intervals(rows, Fitted(X, filled, mended, found), self.interval, self.seed)
             rows = replace(rows, intervals=intervals)
         recovered = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X)
         recovered, sure = rows.trust(X, recovered, found)

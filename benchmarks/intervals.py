@@ -1,0 +1,211 @@
+"""Coverage of intervals: how often the true value lies within the interval of a mended or a filled in value.
+
+Every set has wrong rows whose truth is known, and 3 % of its entries are hidden. "Mended" counts the values that were
+changed in rows that are really wrong, "filled" the hidden ones; "good" the values of good rows that were flagged and
+changed, which no error was tried for. "Width" is the median width of intervals as a share of the range of the column
+(the central 90 % of its true values), "unsure" the share that is wider than that.
+
+    python -m benchmarks intervals [--choose] [--groups GROUP ...] [--level 0.9] [--cost] [--each]
+"""
+
+import argparse
+import time
+import warnings
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.real_cases import CHOOSE, load, tables
+from benchmarks.real_curves import CURVES
+from benchmarks.real_errors import corrupt_table
+from benchmarks.real_pictures import PICTURES
+from benchmarks.real_sample import Sample, some_rows
+from kernmend import KernelRecovery
+
+HIDDEN = 0.03  # share of the entries
+TABLE_KINDS = ("spike 10", "-999", "exchanged", "drawn", "shift 4")
+CURVE_KINDS = ((300, 0.03), (300, 0.1), (100, 0.1))  # rows, share of wrong ones
+PICTURE_KINDS = ("noise", "occlusion", "salt and pepper", "stripe")
+PICTURE_ROWS = 300
+SPECTRA_KINDS = ("spikes", "offset band", "noise")
+GOAL = 0.87, 0.93
+GROUPS = ("tables", "surfaces", "images", "spectra")
+
+Named = tuple[str, str, str, Callable[[np.random.Generator], Sample]]
+
+
+def run() -> None:
+    main([])
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser("python -m benchmarks intervals", description=__doc__)
+    parser.add_argument("--choose", action="store_true", help="the sets that choices were made on, instead of the rest")
+    parser.add_argument("--groups", nargs="*", default=GROUPS, choices=GROUPS)
+    parser.add_argument("--level", type=float, default=0.9)
+    parser.add_argument("--cost", action="store_true", help="CPU of a fit with intervals beside one without")
+    parser.add_argument("--each", action="store_true", help="a line for each set")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    if options.cost:
+        cost(options)
+    else:
+        coverage(options)
+
+
+def cases(choose: bool, groups: Sequence[str]) -> Iterator[Named]:
+    """Yield group, set, kind of error and what makes the sample."""
+    for group, name, kind, make in _every():
+        if group in groups and (name in CHOOSE) == choose:
+            yield group, name, kind, make
+
+
+def _every() -> Iterator[Named]:
+    for name, table in tables().items():
+        for kind in TABLE_KINDS:
+            yield "tables", name, kind, lambda rng, t=table, k=kind: corrupt_table(t, k, rng)
+    for name, curve in CURVES.items():
+        for n, share in CURVE_KINDS:
+            kind = f"{share:.0%} of {n}"
+            yield "surfaces", name, kind, lambda rng, c=curve, n=n, s=share: c.outliers(c.points(n, rng), s, rng)
+            kind = f"{share:.0%} of {n}, moved"
+            yield "surfaces", name, kind, lambda rng, c=curve, n=n, s=share: moved(c.points(n, rng), s, rng)
+    for name, pictures in PICTURES.items():
+        for kind in PICTURE_KINDS:
+            yield "images", name, kind, lambda rng, p=pictures, k=kind: p.corrupted(PICTURE_ROWS, k, rng, unit=False)
+    for name, make in spectra().items():
+        for kind in SPECTRA_KINDS:
+            yield "spectra", name, kind, lambda rng, m=make, k=kind: spoil_spectra(m(rng), k, rng)
+
+
+def moved(truth: np.ndarray, share: float, rng: np.random.Generator) -> Sample:
+    """Return points of which some are moved, in a random direction, by 0.3 to 0.6 of the spread of all."""
+    X, rows = truth.copy(), some_rows(len(truth), share, rng)
+    direction = rng.standard_normal((rows.size, truth.shape[1]))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    spread = float(np.sqrt(np.square(truth - truth.mean(axis=0)).sum(axis=1).mean()))
+    X[rows] += spread * rng.uniform(0.3, 0.6, (rows.size, 1)) * direction
+    return Sample.of(truth, X)
+
+
+def spectra() -> dict[str, Callable[[np.random.Generator], np.ndarray]]:
+    """Return what makes clean spectra: bands by two recipes, and the measured ones of gasoline without alcohol."""
+    out: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+        "spectra made": lambda rng: bands(rng, 80, 600, 12, scatter=True),
+        "absorption": lambda rng: np.exp(-bands(rng, 120, 300, 6, scatter=False)),
+        "emission": lambda rng: bands(rng, 60, 400, 25, scatter=True),
+    }
+    data = load("spectra_dev.npz")
+    if data:
+        clean = data["octane"].astype(float)[~data["octane__y"].astype(bool)]
+        out["octane"] = lambda rng: clean
+    return out
+
+
+def bands(rng: np.random.Generator, n: int, channels: int, count: int, *, scatter: bool) -> np.ndarray:
+    """Return mixtures of smooth bands with noise; `scatter` gives each spectrum an offset and a size of its own."""
+    at = np.arange(float(channels))
+    centres, widths = rng.uniform(0.1, 0.9, count) * channels, rng.uniform(0.015, 0.07, count) * channels
+    shapes = np.exp(-(((at - centres[:, np.newaxis]) / widths[:, np.newaxis]) ** 2))
+    X = np.abs(rng.normal(1.0, 0.15, (n, count))) @ shapes
+    if scatter:
+        X = rng.lognormal(0, 0.6, (n, 1)) * (X + rng.uniform(0, 3, (n, 1))) + rng.uniform(0, 5, (n, 1))
+    return np.asarray(X + 0.01 * rng.standard_normal(X.shape))
+
+
+def spoil_spectra(truth: np.ndarray, kind: str, rng: np.random.Generator) -> Sample:
+    """Return spectra of which a fifth has one kind of error."""
+    X, (n, d) = truth.copy(), truth.shape
+    for row in some_rows(n, 0.2, rng):
+        height = float(np.ptp(truth[row]))
+        if kind == "spikes":
+            for place in rng.integers(5, d - 5, rng.integers(1, 4)):
+                X[row, place : place + 2] += rng.uniform(0.3, 2.0) * height
+        elif kind == "offset band":
+            left, width = int(rng.integers(0, d - d // 8)), d // 8
+            X[row, left : left + width] += rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 0.8) * height
+        else:
+            X[row] += 0.3 * height * rng.standard_normal(d)
+    return Sample.of(truth, X)
+
+
+def fitted(sample: Sample, rng: np.random.Generator, level: float) -> tuple[Any, np.ndarray]:
+    """Return the estimator fitted to a sample of which some entries are hidden, and which these are."""
+    hidden = rng.random(sample.X.shape) < HIDDEN
+    hidden[hidden.all(axis=1), 0] = False
+    return KernelRecovery(interval=level).fit(np.where(hidden, np.nan, sample.X)), hidden
+
+
+def covered(sample: Sample, est: Any) -> dict[str, np.ndarray]:
+    """Return for mended, filled and good values whether each interval holds the truth, its width, and its doubt."""
+    if sample.truth is None:
+        raise ValueError("coverage needs the truth")
+    records = est.changes_.records
+    row, column = records["row"], records["column"]
+    truth = sample.truth[row, column]
+    slack = 1e-9 * np.abs(truth)
+    inside = (truth >= records["low"] - slack) & (truth <= records["high"] + slack)
+    low, high = np.quantile(sample.truth, [0.05, 0.95], axis=0)
+    whole = np.where(high > low, high - low, np.ptp(sample.truth, axis=0))[column]
+    width = (records["high"] - records["low"]) / np.maximum(whole, 1e-300)
+    facts = np.column_stack([inside, width, est.unsure_[row, column]])
+    filled = records["kind"] == "missing"
+    wrong = ~filled & sample.bad[row]
+    return {"mended": facts[wrong], "filled": facts[filled & ~sample.bad[row]], "good": facts[~filled & ~wrong]}
+
+
+def coverage(options: Any) -> None:
+    """Print a table: for each group the mean over its sets, each of which counts the same."""
+    found: dict[str, dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
+    for group, name, kind, make in cases(options.choose, options.groups):
+        rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), 17])
+        sample = make(rng)
+        est, _ = fitted(sample, rng, options.level)
+        parts = covered(sample, est)
+        for part, facts in parts.items():
+            if len(facts):
+                middle = [facts[:, 0].mean(), np.median(facts[:, 1]), facts[:, 2].mean(), len(facts)]
+                found[group][part].append(np.array(middle))
+        if options.each:
+            words = [f"{part} {_words(facts)}" for part, facts in parts.items()]
+            quantiles = " ".join(f"{q:.2f}" for q in est._rows.intervals.quantiles)
+            print(f"{group}, {name}, {kind}: {'; '.join(words)} (error {est.error_}, q {quantiles})", flush=True)
+    print("\n| group | values | sets | number | coverage | median width | unsure |")
+    print("|---|---|---|---|---|---|---|")
+    for group, by_part in found.items():
+        for part, rows in by_part.items():
+            share, width, unsure, _ = np.mean(rows, axis=0)
+            mark = "" if part == "good" or GOAL[0] <= share <= GOAL[1] else " (missed)"
+            number = int(sum(each[3] for each in rows))
+            cells = f"{len(rows)} | {number:,} | {100 * share:.1f} %{mark} | {width:.2f} | {100 * unsure:.0f} %"
+            print(f"| {group} | {part} | {cells} |")
+
+
+def _words(facts: np.ndarray) -> str:
+    if not len(facts):
+        return "none"
+    return f"{facts[:, 0].mean():.2f} of {len(facts)}, width {np.median(facts[:, 1]):.2f}"
+
+
+def cost(options: Any) -> None:
+    """Print CPU seconds of fits with and without intervals, and their ratio."""
+    print("| group | set | without, CPU s | with | ratio |\n|---|---|---|---|---|")
+    seen = set()
+    for group, name, kind, make in cases(options.choose, options.groups):
+        if (group, name) in seen:
+            continue
+        seen.add((group, name))
+        rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), 17])
+        X = make(rng).X
+        X = np.where(rng.random(X.shape) < HIDDEN, np.nan, X)
+        seconds = []
+        for level in (None, options.level):
+            start = time.process_time()
+            KernelRecovery(interval=level).fit(X)
+            seconds.append(time.process_time() - start)
+        before, after = seconds
+        size = f"{name}, {kind}, {X.shape[0]:,} × {X.shape[1]}"
+        print(f"| {group} | {size} | {before:.2f} | {after:.2f} | {after / before:.2f} |", flush=True)
