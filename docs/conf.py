@@ -12,7 +12,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # pages are read by two processes of one thread each
 
 from live_report import GENERATED, live_report  # noqa: E402
-from sphinx_gallery.sorting import ExplicitOrder, FileNameSortKey  # noqa: E402
+from sphinx_gallery.sorting import FileNameSortKey  # noqa: E402
 
 from kernmend import __version__  # noqa: E402
 
@@ -57,12 +57,22 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 # --- the gallery ------------------------------------------------------------------------------------------------------
+def style(gallery_conf: dict, fname: str) -> None:
+    """Let the pictures of every example look alike."""
+    import matplotlib
+
+    matplotlib.rcParams.update(
+        {"font.size": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 12, "savefig.bbox": "tight"}
+    )
+
+
 sphinx_gallery_conf = {
     "examples_dirs": [str(ROOT / "examples")],
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"/plot_",
     "within_subsection_order": FileNameSortKey,
     "image_scrapers": ("matplotlib", live_report),
+    "reset_modules": ("matplotlib", style),
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,
     "download_all_examples": False,
@@ -85,7 +95,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
-html_sidebars = {"index": [], "changelog": [], "glossary": [], "when_not": []}
+html_sidebars = {name: [] for name in ("index", "start", "changelog", "contributing", "glossary", "when_not")}
 html_theme_options = {
     "logo": {"text": "kernmend", "alt_text": "kernmend"},
     "navbar_align": "left",

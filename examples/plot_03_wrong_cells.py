@@ -26,17 +26,19 @@ print(mended.summary())
 # %%
 # What was changed
 # ----------------
+log = mended.changes.to_frame()
+print(log[["label", "column", "old", "new", "low", "high", "kind"]].to_string(index=False))
+
+# %%
+# `low` and `high` hold the true value nine times out of ten. How often they did here, where the truth is known:
 rows, columns = mended.changed.nonzero()
-log = pd.DataFrame(
-    {
-        "time": times[rows],
-        "column": np.array(station.columns)[columns],
-        "old": X[rows, columns].round(2),
-        "new": mended.data.to_numpy()[rows, columns].round(2),
-        "truth": station.X[rows, columns].round(2),
-    }
-)
-print(log.to_string(index=False))
+records = mended.estimator.changes_.records
+truth = station.X[records["row"], records["column"]]
+print(f"{np.mean((records['low'] <= truth) & (truth <= records['high'])):.2f} of {len(records)}")
+
+# %%
+# The reason for the first flagged row, in words:
+print(mended.estimator.explain(int(mended.flags.nonzero()[0][0])))
 
 # %%
 # The picture shows every reading, in standard deviations of its sensor. Red are wrong cells that were replaced.

@@ -89,7 +89,9 @@ class Run(SphinxDirective):
         out: list[nodes.Node] = [] if "hidden" in self.options else [shown]
         if printed.strip() and "no-output" not in self.options:
             text = printed.rstrip()
-            out.append(nodes.literal_block(text, text, language="none", classes=["output"]))
+            table = any(line.lstrip().startswith(("│", "┃", "row", "time,")) for line in text.splitlines())
+            classes = ["output", "aligned"] if table else ["output"]
+            out.append(nodes.literal_block(text, text, language="none", classes=classes))
         return out
 
 

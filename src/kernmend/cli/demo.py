@@ -89,11 +89,12 @@ def write_station(path: Path, *, random_state: int = 0) -> tuple[Array, NDArray[
 
 
 def mend_station(folder: Path, *, random_state: int = 0, verbose: int = 0) -> tuple[Part, Mended]:
-    """Write the dirty table `station.csv`, mend it, and write `station.mended.csv` beside it."""
+    """Write the dirty table `station.csv`, mend it, and write `station.mended.csv` and its change log beside it."""
     path = folder / "station.csv"
     truth, wrong = write_station(path, random_state=random_state)
     mended = mend(path, verbose=verbose)
     mended.write(folder / "station.mended.csv", force=True)
+    mended.write_changes(folder / "station.changes.csv", force=True)
     return _part("weather station", truth, mended.estimator, wrong, X=mended._source.X), mended
 
 

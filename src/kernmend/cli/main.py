@@ -46,7 +46,7 @@ for command in (mend, inspect, apply, patch, revert):
 def demo(out: Path, seed: int, force: bool, quiet: bool) -> None:
     """Show the main job on data that come with kernmend, nothing set by hand.
 
-    A dirty table is mended from csv to csv, with a report to open; digits lose their noise and their cover; the points of
+    A dirty table is mended from csv to csv, with its change log and a report to open; digits lose their noise and their cover; the points of
     a circle are put back. Prints what was found and how much of the error is left.
     """
     for name in DEMO_FILES:
@@ -71,6 +71,7 @@ def demo(out: Path, seed: int, force: bool, quiet: bool) -> None:
 DEMO_FILES = {
     "station.csv": "The dirty table",
     "station.mended.csv": "Mended",
+    "station.changes.csv": "What was changed, from what to what, and why",
     "digits.png": "Digits",
     "circle.png": "Circle",
     "report.html": "Open this report on the table in a browser",

