@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
+from kernmend.large.landmarks import blocks
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
 from kernmend.repair.explain import CellReason, Explanation, sentences
 from kernmend.repair.row_mender import RowMender
 
 NEAREST = 5  # good rows that an explanation names
+OF_ROWS = ("outlier_scores_", "whole_rows_", "entry_scores_", "unsure_", "half_widths_")  # what a list of changes needs
 
 
 class Explanations(Sequence[Explanation]):
@@ -51,7 +53,34 @@ class Explained:
     def changes_(self) -> Changes:
         """Every value that was changed or filled in, with its interval and the reason; see `Changes`."""
         est: Any = self._in_memory("changes_")
-        return list_changes(est)
+        numbers = est._changed_rows
+        found = {name: vars(est)[name][numbers] for name in OF_ROWS if name in vars(est)}
+        new = np.asarray(est.recovered_)[numbers]
+        return list_changes(est._row_mender, numbers, est._originals, new, found, by_share=by_share(est))
+
+    def changes_of(self, X: Any) -> Changes:
+        """Return what `transform` changes in rows, seen or new: every value, with its interval and the reason.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; NaN means missing, inf is an error.
+        """
+        est: Any = self
+        check_is_fitted(est)
+        X = est._validate(X, reset=False)
+        parts, old, new, numbers = [], [], [], []
+        with est._far_values(X):
+            for some in blocks(len(X)):
+                A, found = self._row_mender.mend(X[some], entry_scores=True)
+                which = np.flatnonzero(np.not_equal(A, X[some]).any(axis=1))
+                parts.append({name: found[name][which] for name in OF_ROWS if name in found})
+                old.append(X[some][which])
+                new.append(A[which])
+                numbers.append(some.start + which)
+        together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        rows, before, after = (np.concatenate(each) for each in (numbers, old, new))
+        return list_changes(self._row_mender, rows, before, after, together, by_share=by_share(est))
 
     @property
     def confidence_(self) -> Array:
@@ -61,7 +90,7 @@ class Explained:
         wrong have 1.
         """
         est: Any = self._in_memory("confidence_")
-        return confidence(est.outlier_scores_, est.outliers_, est.threshold_)
+        return confidence(est.outlier_scores_, est.outliers_, -np.inf if by_share(est) else est.threshold_)
 
     def explain(self, row: int) -> Explanation:
         """Return why a row of the fit was changed, or was not: an object that prints as sentences.
@@ -93,29 +122,31 @@ class Explained:
         return self
 
 
-def list_changes(est: Any) -> Changes:
-    """Return the changes of a fitted estimator."""
-    numbers = est._changed_rows
-    new = np.asarray(est.recovered_)[numbers]
-    which = changed_entries(est._originals, new)
+def list_changes(
+    rows: RowMender, numbers: NDArray[np.intp], old: Array, new: Array, found: dict[str, Any], *, by_share: bool
+) -> Changes:
+    """Return the changes of rows `old` to `new`, whose numbers in the data are `numbers`.
+
+    `found` has what was found of these rows, by the names of the estimator's attributes. `by_share` says that a share
+    of the rows was flagged: then no flagged row is one that the user called wrong, however low its score.
+    """
+    which = changed_entries(old, new)
     at, columns = np.nonzero(which)
-    rows = numbers[at]
-    records = np.zeros(len(rows), CHANGE)
-    records["row"], records["column"] = rows, columns
-    records["old"], records["new"] = est._originals[which], new[which]
-    half = est.half_widths_[rows, columns] if hasattr(est, "half_widths_") else np.full(len(rows), np.nan)
-    records["low"], records["high"] = _bounded(est, records["new"] - half, records["new"] + half, columns)
+    records = np.zeros(len(at), CHANGE)
+    records["row"], records["column"] = numbers[at], columns
+    records["old"], records["new"] = old[which], new[which]
+    half = found["half_widths_"][which] if "half_widths_" in found else np.full(len(at), np.nan)
+    records["low"], records["high"] = _bounded(rows, records["new"] - half, records["new"] + half, columns)
     missing = np.isnan(records["old"])
     records["kind"] = np.where(missing, "missing", "wrong")
-    scores = est.outlier_scores_[rows]
-    if hasattr(est, "entry_scores_"):
-        scores = np.where(est.whole_rows_[rows], scores, est.entry_scores_[rows, columns])
+    whole, scores = found["whole_rows_"][at], found["outlier_scores_"][at]
+    if "entry_scores_" in found:
+        scores = np.where(whole, scores, found["entry_scores_"][which])
     records["score"] = np.where(missing, np.nan, scores)
     records["accepted"] = True
-    lowest, highest = ranges(est, est._originals)
-    known = est.outlier_scores_[rows] <= est.threshold_
-    of_columns = (np.broadcast_to(side, which.shape)[which] for side in (lowest, highest))
-    return Changes(records, Reasons(est.whole_rows_[rows], known, est.unsure_[rows, columns], *of_columns))
+    known = found["outlier_scores_"][at] <= (-np.inf if by_share else rows.detector.threshold)
+    sides = (np.broadcast_to(side, which.shape)[which] for side in ranges(rows, old))
+    return Changes(records, Reasons(whole, known, found["unsure_"][which], *sides))
 
 
 def confidence(scores: Array, flags: NDArray[np.bool_], threshold: float) -> Array:
@@ -137,16 +168,19 @@ def confidence(scores: Array, flags: NDArray[np.bool_], threshold: float) -> Arr
     return np.where(flags, np.where(scores > threshold, 1.0 - least, 1.0), np.nan)
 
 
-def ranges(est: Any, X: Array) -> tuple[Array, Array]:
+def by_share(est: Any) -> bool:
+    """Return whether a given share of the rows was flagged."""
+    return not isinstance(getattr(est, "best_estimator_", est).contamination, str)
+
+
+def ranges(rows: RowMender, X: Array) -> tuple[Array, Array]:
     """Return the lowest and the highest good value of each column, in the units of rows `X` of the data."""
-    rows = est._row_mender
     low, high = rows.mender.L.min(axis=0), rows.mender.L.max(axis=0)
     return rows.units.back(low[np.newaxis], X), rows.units.back(high[np.newaxis], X)
 
 
-def _bounded(est: Any, low: Array, high: Array, columns: NDArray[np.intp]) -> tuple[Array, Array]:
+def _bounded(rows: RowMender, low: Array, high: Array, columns: NDArray[np.intp]) -> tuple[Array, Array]:
     """Return the ends of intervals within the bounds of mended values, if there are such."""
-    rows = est._row_mender
     if rows.mender.bounds is None:
         return low, high
     least, most = (rows.units.back(side[np.newaxis], side[np.newaxis])[0][columns] for side in rows.mender.bounds)
@@ -155,50 +189,47 @@ def _bounded(est: Any, low: Array, high: Array, columns: NDArray[np.intp]) -> tu
 
 def explain(est: Any, row: int) -> Explanation:
     """Return why a row of a fit was changed, or was not."""
-    rows: RowMender = est._row_mender
     place = int(np.searchsorted(est._changed_rows, row))
     kept = place < len(est._changed_rows) and est._changed_rows[place] == row
     new = np.asarray(est.recovered_)[[row]].astype(np.float64)
     old = est._originals[[place]].astype(np.float64) if kept else new
+    changed = changed_entries(old, new)[0]
     flagged, whole = bool(est.outliers_[row]), bool(est.whole_rows_[row])
-    told = changed_entries(old, new)[0] | est.unsure_[row]
-    if flagged and not whole:
-        told = told | est.entry_outliers_[row]
-    cells = tuple(_cells(est, row, old, new, told)) if told.any() else ()
-    nearest = _nearest(est, row, rows.enter(np.where(np.isnan(new), old, new)))
+    told = changed | est.unsure_[row] | (est.entry_outliers_[row] & (flagged and not whole))
     facts: dict[str, Any] = {
         "flagged": flagged,
         "suspect": bool(est.suspects_[row]),
         "score": float(est.outlier_scores_[row]),
         "threshold": float(est.threshold_),
         "whole": whole,
-        "cells": cells,
-        "nearest": nearest,
+        "cells": _cells(est, row, old, new, told) if told.any() else (),
+        "nearest": _nearest(est, row, est._row_mender.enter(np.where(np.isnan(new), old, new))),
     }
+    words = sentences(row, by_share=by_share(est), **facts)
     sure = float(est.confidence_[row])
-    changed = bool(changed_entries(old, new).any())
-    return Explanation(row, changed=changed, confidence=sure, sentences=sentences(row, **facts), **facts)
+    return Explanation(row, changed=bool(changed.any()), confidence=sure, sentences=words, **facts)
 
 
-def _cells(est: Any, row: int, old: Array, new: Array, told: NDArray[np.bool_]) -> list[CellReason]:
+def _cells(est: Any, row: int, old: Array, new: Array, told: NDArray[np.bool_]) -> tuple[CellReason, ...]:
     """Return the reasons of some cells of a row, those that changed most first."""
     rows: RowMender = est._row_mender
-    expected, spread = rows.expectation(old, told & ~np.isnan(old[0]), whole=bool(est.whole_rows_[row]), new=new)
-    half = est.half_widths_[row] if hasattr(est, "half_widths_") else np.full(told.shape, np.nan)
+    would = rows.would_be(old, new, bool(est.outliers_[row])) if est.unsure_[row].any() else new
+    hidden = told & ~np.isnan(old[0])
+    expected, spread = rows.expectation(old, hidden, whole=bool(est.whole_rows_[row]), new=would)
+    unknown = np.full(told.shape, np.nan)
+    half = est.half_widths_[row] if hasattr(est, "half_widths_") else unknown
+    scores = est.entry_scores_[row] if hasattr(est, "entry_scores_") else unknown
     columns = np.arange(told.size)
-    low, high = _bounded(est, new[0] - half, new[0] + half, columns)
-    scores = est.entry_scores_[row] if hasattr(est, "entry_scores_") else np.full(told.shape, np.nan)
-    lowest, highest = (np.broadcast_to(side, new.shape)[0] for side in ranges(est, old))
+    low, high = _bounded(rows, would[0] - half, would[0] + half, columns)
+    lowest, highest = (np.broadcast_to(side, new.shape)[0] for side in ranges(rows, old))
     names = getattr(est, "feature_names_in_", None)
-    size = np.abs(np.nan_to_num(new[0] - old[0])) / np.maximum(spread, np.finfo(np.float64).tiny)
+    size = np.abs(np.nan_to_num(would[0] - old[0])) / np.maximum(spread, np.finfo(np.float64).tiny)
     order = columns[told][np.argsort(-size[told], kind="stable")]
     parts = (old[0], new[0], low, high, scores, expected, spread, lowest, highest)
-    numbers = np.column_stack(parts)[order].tolist()
+    numbers = zip(*np.column_stack(parts)[order].tolist(), strict=True)
     called = [f"column {j}" if names is None else str(names[j]) for j in order]
-    unsure = est.unsure_[row, order].tolist()
-    return [
-        CellReason(int(j), *each) for j, *each in zip(order, called, *zip(*numbers, strict=True), unsure, strict=True)
-    ]
+    each = zip(order.tolist(), called, *numbers, est.unsure_[row, order].tolist(), strict=True)
+    return tuple(CellReason(*cell) for cell in each)
 
 
 def _nearest(est: Any, row: int, inside: Array) -> tuple[int, ...]:

@@ -68,8 +68,13 @@ def _check(value: Any, where: str, sizes: dict[str, int]) -> None:
             part = vars(value).get(name)
             if name in named and isinstance(part, np.ndarray):
                 _check_shape(part, named[name], f"{where}.{name}", own)
-            if name not in MAY_LACK:
+            if name not in MAY_LACK and not (name == "recovered_" and _leaves_blanks(value)):
                 _check(part, f"{where}.{name}", sizes)
+
+
+def _leaves_blanks(est: Any) -> bool:
+    """Return whether mended rows of an estimator may have NaN: values that are not known."""
+    return getattr(getattr(est, "best_estimator_", est), "unsure", "mend") != "mend"
 
 
 def _check_shape(array: "np.ndarray[Any, Any]", letters: str, where: str, sizes: dict[str, int]) -> None:

@@ -117,11 +117,19 @@ class Trial:
         X, _, mended, found = self.fitted
         out = [self._missing()]
         partly = self.rows.partly_wrong(found)
-        for donors in (partly, found.rows & ~partly):
+        for donors, replaced in ((partly, True), (found.rows & ~partly, self.rows.settings.error.by_entry)):
             if donors.any():
-                errors = in_order(X[donors] - mended[donors])
-                out += self._injected(errors[self.rng.integers(0, len(errors), len(self.held))], int(donors.sum()))
+                drawn = self._drawn(donors)
+                errors = X[drawn] - mended[drawn]
+                wrong = np.where(errors == 0.0, self.truth, X[drawn]) if replaced else self.truth + errors
+                out += self._injected(wrong, int(donors.sum()), 0.0 if replaced else self.by_chance(errors))
         return out
+
+    def _drawn(self, donors: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return the numbers of some of the marked rows, one for each row that is held out."""
+        numbers = np.flatnonzero(donors)
+        numbers = numbers[np.lexsort(self.fitted.filled[numbers].T[::-1])]
+        return np.asarray(numbers[self.rng.integers(0, len(numbers), len(self.held))])
 
     def _missing(self) -> Residuals:
         """Return the residuals of hidden entries that were filled in as the fit does it: before any row is judged."""
@@ -139,12 +147,11 @@ class Trial:
         values = self._scaled(A, hidden & ~lacks[self.held])
         return Residuals(MISSING, values, np.ones(values.size))
 
-    def _injected(self, errors: Array, count: int) -> list[Residuals]:
-        """Return the residuals of rows with errors of `count` flagged rows, by the kind of change they were given.
+    def _injected(self, X: Array, count: int, anywhere: float) -> list[Residuals]:
+        """Return the residuals of rows with the errors of `count` flagged rows, by the kind of change they were given.
 
-        An error is NaN where the flagged row lacks an entry. Rows that are not flagged with it are left out.
+        Rows that are not flagged are left out. The share `anywhere` is that of rows whose truth may be any good row.
         """
-        X = self.truth + errors
         filled = self.against.fill(X)
         found = self.against.detector.find(filled, entry_scores=False)
         A = self.against.mend_found(X, filled, found)[0]
@@ -152,14 +159,11 @@ class Trial:
         out = []
         for kind in np.unique(kinds[found.rows]).tolist():
             which = changed & (kinds == kind)[:, np.newaxis]
-            values = self._scaled(A, which)
-            share = self.by_chance(errors) if kind == WHOLE else 0.0
-            weight = count / len(X)
-            out.append(Residuals(kind, values, np.full(values.size, (1.0 - share) * weight)))
-            if share > 0.0:
-                anywhere = self._anywhere(int(which.any(axis=1).sum()))
-                total = share * weight * values.size
-                out.append(Residuals(kind, anywhere, np.full(anywhere.size, total / max(anywhere.size, 1))))
+            share = anywhere if kind == WHOLE else 0.0
+            near, far = self._scaled(A, which), self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0)
+            weight = count / len(X) * near.size
+            for values, part in ((near, 1.0 - share), (far, share)):
+                out.append(Residuals(kind, values, np.full(values.size, part * weight / max(values.size, 1))))
         return out
 
     def by_chance(self, errors: Array) -> float:

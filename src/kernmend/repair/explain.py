@@ -113,9 +113,13 @@ def sentences(
     whole: bool,
     cells: Sequence[CellReason],
     nearest: Sequence[int],
+    by_share: bool = False,
 ) -> tuple[str, ...]:
-    """Return in words why a row was flagged or was not, what became of its cells, and which good rows are nearest."""
-    out = [f"Row {row} {_verdict(flagged, suspect, score, threshold, whole)}."]
+    """Return in words why a row was flagged or was not, what became of its cells, and which good rows are nearest.
+
+    `by_share` says that a given share of the rows was flagged.
+    """
+    out = [f"Row {row} {_verdict(flagged, suspect, score, threshold, whole, by_share)}."]
     told = [cell.sentence(whole=whole or not flagged) for cell in cells[:MOST_CELLS]]
     out += [f"{text}." for text in told]
     if len(cells) > MOST_CELLS:
@@ -127,9 +131,11 @@ def sentences(
     return tuple(out)
 
 
-def _verdict(flagged: bool, suspect: bool, score: float, threshold: float, whole: bool) -> str:
+def _verdict(flagged: bool, suspect: bool, score: float, threshold: float, whole: bool, by_share: bool) -> str:
     """Return what was decided of a row, and by what."""
     chance = f"its score is {score:.3g}, the threshold {threshold:.3g}"
+    if flagged and by_share:
+        return f"is flagged as one of the share that was asked for: {chance}"
     if flagged and score > threshold:
         return f"is wrong {'as a whole' if whole else 'in single cells'}: {chance}"
     if flagged:
