@@ -16,6 +16,7 @@ from kernmend._typing import Array
 from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
 from kernmend.io import ChangeLog, Dataset, read, without_empty
+from kernmend.io._number_format import describe
 from kernmend.io.changes import Found, make_log
 from kernmend.io.frames import Table, as_table, changed, settle
 
@@ -59,15 +60,17 @@ class Mended:
 
     def report(self, path: Any, *, title: str | None = None, force: bool = False) -> Path:
         """Write one HTML page that shows what was found and what was done; return its path."""
+        from kernmend.report import report_data, write_page
+
         source = self._source
         facts = {name: getattr(source, name) for name in ("columns", "row_labels", "image_shape")}
-        if title is None and isinstance(source, Dataset):
-            title = source.source.name
-        told = self.estimator
-        if isinstance(source, Dataset):  # what the file has: rounded as it writes its numbers
-            found = Applied(self._settled, self.flags, self.scores, self.suspects)
-            told = telling_of(told, source.X, found, entries=True)
-        return Path(told.report(path, title=title, force=force, **facts))
+        if not isinstance(source, Dataset):
+            return Path(self.estimator.report(path, title=title, force=force, **facts))
+        # What the file has: rounded as it writes its numbers.
+        found = Applied(self._settled, self.flags, self.scores, self.suspects)
+        told = telling_of(self.estimator, source.X, found, entries=True)
+        page = report_data(told, file=file_facts(source, self.changes), **facts)
+        return write_page(page, Path(path), title=title or source.source.name, force=force)
 
     def write(self, path: Any, *, force: bool = False) -> Path:
         """Write the mended data in the format and layout of the file that it came from; return the path."""
@@ -238,6 +241,19 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> M
     data = source.restore(settled) if isinstance(source, Table) else settled
     found = estimator.outliers_, estimator.outlier_scores_, _suspects(estimator)
     return Mended(data, *found, estimator, source, settled)
+
+
+def file_facts(data: Dataset, log: ChangeLog) -> Any:
+    """Return what a report tells of a file: its name, its changes, what its columns are."""
+    from kernmend.report import FileFacts
+
+    types = tuple(
+        "pixel" if data.image_shape is not None else describe(whole, None if data.formats is None else data.formats[j])
+        for j, whole in enumerate(data.integer.tolist())
+    )
+    passed = tuple((name, data.why_passed.get(name, "not made of numbers")) for name in data.passed)
+    name = data.source.name if data.member is None else f"{data.source.name}::{data.member}"
+    return FileFacts(name, log, types, passed, data.rows)
 
 
 def cell_records(estimator: Any) -> NDArray[Any] | None:

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +23,7 @@ from kernmend._typing import Array
 from kernmend.cli import words as cli_words
 from kernmend.cli.mend import plain
 from kernmend.cli.targets import Refused, check_free, find_beside, find_targets, input_file
-from kernmend.io import Dataset, FileError, read, replacing, without_empty
+from kernmend.io import ChangeLog, Dataset, FileError, read, replacing, without_empty
 from kernmend.io import model_file as saving
 from kernmend.io.changes import Found, make_log
 from kernmend.io.frames import changed, settle
@@ -126,16 +127,19 @@ def run_apply(
                 A = settle(A[:, np.argsort(order)], data)
             facts = cli_words.facts("apply", data, flags, scores) | {"model": str(model)}
             facts |= cli_words.changes(changed(A, data.X), data.X)
+            made = make_log(data, A, Found(scores, flags))
             with writing():
                 target.parent.mkdir(exist_ok=True)
                 facts["output"] = str(data.write(target, A, force=options["force"]))
                 if page is not None:
                     page.parent.mkdir(exist_ok=True)
                     found = sugar.Applied(A[:, order], flags, scores)
-                    facts["report"] = str(_report_applied(page, estimator, data, X, found, options["force"]))
+                    facts["report"] = str(
+                        _report_applied(page, estimator, data, order, found, made, force=options["force"])
+                    )
                 if log is not None:
                     log.parent.mkdir(exist_ok=True)
-                    facts["changes"] = str(make_log(data, A, Found(scores, flags)).write(log, force=options["force"]))
+                    facts["changes"] = str(made.write(log, force=options["force"]))
             now = time.perf_counter()
             facts["seconds"], started = round(now - started, 3), now
             tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
@@ -152,12 +156,18 @@ def run_patch(command: str, source: Path, log: Path, output: Path, **options: An
     tell(options, facts, lambda: cli_words.of_patch(facts))
 
 
-def _report_applied(page: Path, estimator: Any, data: Dataset, X: Array, found: sugar.Applied, force: bool) -> Path:
-    """Write the report on new rows that a model has mended."""
-    told = sugar.telling_of(estimator, X, found)
+def _report_applied(
+    page: Path, estimator: Any, data: Dataset, order: list[int], found: sugar.Applied, log: ChangeLog, *, force: bool
+) -> Path:
+    """Write the report on new rows that a model has mended; `order` are the places of its columns in the data."""
+    from kernmend.report import report_data, write_page
+
+    told = sugar.telling_of(estimator, data.X[:, order], found)
     names = getattr(estimator, "feature_names_in_", data.columns)
-    facts = {"columns": names, "row_labels": data.row_labels, "image_shape": data.image_shape}
-    return Path(told.report(page, title=data.source.name, force=force, **facts))
+    file = sugar.file_facts(data, log)
+    file = replace(file, types=tuple(file.types[j] for j in order))
+    facts = report_data(told, columns=names, row_labels=data.row_labels, image_shape=data.image_shape, file=file)
+    return write_page(facts, page, title=data.source.name, force=force)
 
 
 def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:

@@ -349,3 +349,17 @@ def round_as_written(A: Array, formats: Sequence[NumberFormat] | None, where: ND
     for j in np.flatnonzero(where.any(axis=0)).tolist():
         rows = where[:, j]
         A[rows, j] = formats[j].rounded(A[rows, j])
+
+
+def describe(whole: bool, format: NumberFormat | None) -> str:
+    """Return in a few words what the numbers of a column are.
+
+    >>> describe(False, NumberFormat(after=" kg", least=2, most=2))
+    'numbers, 2 decimals, kg'
+    """
+    if format is None or format.most is None or format.exponent or whole:
+        words = "whole numbers" if whole else "numbers"
+    else:
+        words = f"numbers, {format.most} decimal{'' if format.most == 1 else 's'}"
+    unit = "" if format is None else (format.before + format.after).strip()
+    return f"{words}, {unit}" if unit else words

@@ -17,7 +17,7 @@ class Given:
 
     def __init__(self, est: Any, columns: Any, row_labels: Any) -> None:
         self.recovered: Array = est.recovered_
-        self._changed: Rows = est._changed_rows
+        self.changed: Rows = est._changed_rows
         self._originals: Array = est._originals
         names = getattr(est, "feature_names_in_", None) if columns is None else columns
         self.columns = _names("columns", names, self.recovered.shape[1], "columns")
@@ -31,7 +31,7 @@ class Given:
     @property
     def n_changed(self) -> int:
         """How many rows are not bit for bit what they were."""
-        return self._changed.size
+        return self.changed.size
 
     @property
     def n_missing(self) -> int:
@@ -41,9 +41,9 @@ class Given:
     def before(self, rows: Rows) -> Array:
         """Return rows as they were, NaN where missing."""
         out: Array = self.recovered[rows].astype(np.float64)
-        place = np.searchsorted(self._changed, rows)
-        place[place == self._changed.size] = 0
-        known = self._changed[place] == rows if self._changed.size else np.zeros(rows.size, dtype=bool)
+        place = np.searchsorted(self.changed, rows)
+        place[place == self.changed.size] = 0
+        known = self.changed[place] == rows if self.changed.size else np.zeros(rows.size, dtype=bool)
         out[known] = self._originals[place[known]]
         return out
 

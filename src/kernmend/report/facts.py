@@ -1,15 +1,20 @@
 """`report_data`: everything that a report shows, as lists, numbers and text."""
 
 import inspect
+import shlex
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
+from kernmend._methods import METHODS
 from kernmend._validation import check_count
 from kernmend.estimators._summary import summary
 from kernmend.report import _rows
+from kernmend.report._changes import FileFacts, change_facts, log_of
 from kernmend.report._given import Given, rounded, worst_first
 from kernmend.report._map import POINTS, map_facts
+from kernmend.report._overview import column_facts
 from kernmend.report._scores import KEPT, score_facts
 from kernmend.report._views import CURVES, PICTURES, TABLE, choose_view
 from kernmend.report._why import parameter_facts, python_lines, score_meaning, version_facts
@@ -24,9 +29,15 @@ STOPPED = {
 
 
 def report_data(
-    est: Any, *, columns: Any = None, row_labels: Any = None, image_shape: Any = None, max_rows: int = 200
+    est: Any,
+    *,
+    columns: Any = None,
+    row_labels: Any = None,
+    image_shape: Any = None,
+    max_rows: int = 200,
+    file: FileFacts | None = None,
 ) -> dict[str, Any]:
-    """Return the facts of a fitted estimator; parameters as in `Recovery.report_data`."""
+    """Return the facts of a fitted estimator; parameters as in `Recovery.report_data`, and the file that was mended."""
     check_count("max_rows", max_rows)
     given = Given(est, columns, row_labels)
     image_shape = _rows.check_image_shape(image_shape, given.shape[1])
@@ -36,6 +47,7 @@ def report_data(
     order = np.concatenate([scores["flagged"], worst_first(est.outlier_scores_, np.flatnonzero(~est.outliers_))])
     order = order.astype(np.intp)
     rows = _rows.row_facts(given, order, max_rows, view, image_shape, _bounds(est))
+    log = log_of(est, given, image_shape) if file is None else file.log
     flagged = int(est.outliers_.sum())
     first = order[: max(flagged, len(rows["shown"]))]
     facts = {
@@ -49,7 +61,11 @@ def report_data(
         "n_missing": given.n_missing,
         "words": summary(est).splitlines(),
         "stop": {"reason": est.stop_reason_, "words": STOPPED[est.stop_reason_], "n_iter": int(est.n_iter_)},
+        "columns": column_facts(est, given, file),
         "scores": scores,
+        "changes": change_facts(est, given, log, file),
+        "skipped_rows": [] if file is None else file.skipped,
+        "commands": _commands(est, file),
         "rows": rows,
         "map": map_facts(est, given, first),
         "objective": _objective(est),
@@ -58,6 +74,27 @@ def report_data(
         "versions": version_facts(),
     }
     return facts | {"left_out": _left_out(facts)}
+
+
+def _commands(est: Any, file: FileFacts | None) -> dict[str, str]:
+    """Return the name of the file of decisions, and the beginnings of the commands that the page shows.
+
+    `patch` applies decisions; `flag` fits again with another share of flagged rows, which the page adds.
+    """
+    path = PurePath(file.name if file is not None else "data.csv")
+    suffix = "".join(path.suffixes[-2:] if path.suffix in (".gz", ".zip") else path.suffixes[-1:])
+    stem = path.name.removesuffix(suffix) or "data"
+    decisions = f"{stem}.decisions.csv"
+    names = (str(path), decisions, f"{stem}.reviewed{suffix}")
+    source, log, target = map(shlex.quote, names)
+    command = type(est).__name__
+    method = next((name for name, known in METHODS.items() if known == command), "kernel")
+    chosen = "" if method == "kernel" else f" --method {method}"
+    return {
+        "decisions": decisions,
+        "patch": f"kernmend patch {source} {log} -o {target}",
+        "flag": f"kernmend mend {source}{chosen} --contamination" if file is not None else "",
+    }
 
 
 def _bounds(est: Any) -> list[float] | None:
@@ -79,6 +116,11 @@ def _left_out(facts: dict[str, Any]) -> list[str]:
     """Return what is in the data but not in the facts, in words."""
     n_rows, rows = facts["n_rows"], facts["rows"]
     out = []
+    if len(facts["changes"]["lines"]) < facts["changes"]["total"]:
+        out.append(
+            f"The page holds {len(facts['changes']['lines']):,} of {facts['changes']['total']:,} changes, those of the "
+            "worst rows; all are in the file that kernmend mend --changes writes."
+        )
     if facts["n_flagged"] > len(rows["shown"]):
         out.append(
             f"The worst {len(rows['shown']):,} of {facts['n_flagged']:,} flagged rows are shown before and after."

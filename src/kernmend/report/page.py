@@ -11,7 +11,7 @@ import numpy as np
 
 from kernmend.io import replacing
 
-SCRIPTS = ("core.js", "scores.js", "map.js", "rows.js", "main.js")
+SCRIPTS = ("core.js", "scores.js", "map.js", "rows.js", "review.js", "main.js")
 NOTHING_ELSE = "base-uri 'none'; form-action 'none'"
 
 
@@ -29,6 +29,7 @@ def render(facts: dict[str, Any], *, title: str | None = None) -> str:
     template = environment.from_string((home / "page.html").read_text(encoding="utf-8"))
     return template.render(
         facts=facts,
+        short=_short,
         title=title or f"{facts['method']} report",
         policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; {NOTHING_ELSE}",
         style=Markup(style),
@@ -74,6 +75,13 @@ def embedded(data: Any) -> Any:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
+
+
+def _short(value: float | None) -> str:
+    """Return a number as the table of columns shows it."""
+    if value is None:
+        return ""
+    return f"{value:,.6g}" if 1e-4 <= abs(value) < 1e7 or value == 0 else f"{value:.3g}"
 
 
 def _hash(text: str) -> str:

@@ -4,7 +4,7 @@ const facts = JSON.parse(document.getElementById("facts").textContent);
 const { scores, rows: shownRows, map } = facts;
 
 const scoreOf = new Map(scores.rows.map((row, i) => [row, scores.values[i]]));
-const labelOf = new Map(scores.rows.map((row, i) => [row, scores.labels ? scores.labels[i] : `row ${row}`]));
+const labelOf = new Map(scores.rows.map((row, i) => [row, scores.labels ? scores.labels[i] : ""]));
 const detailOf = new Map(shownRows.shown.map((detail) => [detail.row, detail]));
 const flaggedByFit = new Set(scores.flagged);
 const suspects = new Set(scores.suspects);
@@ -38,6 +38,9 @@ function highlight(row) {
   state.row = row;
   tell("row");
 }
+
+// A row is called by its number in the file and by its name, if it has one.
+const rowName = (row, label = labelOf.get(row)) => (label && label !== `row ${row}` ? `row ${fileRow(row)} · ${label}` : `row ${fileRow(row)}`);
 
 const $ = (id) => document.getElementById(id);
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });

@@ -40,19 +40,22 @@ function startButtons() {
   dark.addEventListener("change", name);
   name();
   $("print").addEventListener("click", () => print());
-  $("copy").addEventListener("click", () => {
-    // Selecting works everywhere; the clipboard may be closed to a page that was opened from disk.
-    getSelection().selectAllChildren($("code"));
-    navigator.clipboard?.writeText($("code").textContent).then(
-      () => ($("copy").textContent = "Copied"),
-      () => {},
-    );
-  });
+  for (const [copy, code] of [["copy", "code"], ["copy-patch", "patch"]]) {
+    $(copy).addEventListener("click", () => {
+      // Selecting works everywhere; the clipboard may be closed to a page that was opened from disk.
+      getSelection().selectAllChildren($(code));
+      navigator.clipboard?.writeText($(code).textContent).then(
+        () => ($(copy).textContent = "Copied"),
+        () => {},
+      );
+    });
+  }
 }
 
 startScores();
 startMap();
 startRows();
+startReview();
 drawn($("objective-plot"), drawObjective);
 startButtons();
 document.documentElement.dataset.ready = "yes";

@@ -109,7 +109,7 @@ function inspect() {
   if (state.row === null) return;
   const detail = detailOf.get(state.row);
   const score = scoreOf.get(state.row);
-  const heading = element("p", { class: "name" }, labelOf.get(state.row) ?? `row ${state.row}`);
+  const heading = element("p", { class: "name" }, rowName(state.row));
   const words = [score === undefined ? "" : `score ${number(score)}`, statusOf(state.row)].filter(Boolean).join(" · ");
   box.replaceChildren(heading, element("p", { class: "quiet" }, words));
   if (detail) box.append(rowView(detail, true));

@@ -104,7 +104,7 @@ const rowView = (detail, small) => ({ pictures, curves: curve, table: cells })[s
 function heading(row, rank) {
   return [
     element("span", { class: "rank" }, String(rank)),
-    element("span", { class: "name" }, labelOf.get(row) ?? `row ${row}`),
+    element("span", { class: "name" }, rowName(row)),
     element("span", { class: "score" }, number(scoreOf.get(row))),
     ...(suspects.has(row) ? [element("span", { class: "quiet" }, "unusual")] : []),
   ];

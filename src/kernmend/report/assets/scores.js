@@ -102,17 +102,20 @@ function describeThreshold() {
   const advice = $("advice");
   advice.hidden = !state.moved || state.count === facts.n_flagged;
   const wanted = state.count / facts.n_rows;
-  advice.textContent =
-    wanted <= 0.5
-      ? `To flag these, fit with contamination=${Number(wanted.toPrecision(4))}.`
-      : "More than half of the rows cannot be flagged: there would be nothing left to compare with.";
+  if (wanted > 0.5) {
+    advice.textContent = "More than half of the rows cannot be flagged: there would be nothing left to compare with.";
+    return;
+  }
+  const share = Number(wanted.toPrecision(4));
+  const command = facts.commands.flag ? `${facts.commands.flag} ${share}` : `contamination=${share}`;
+  advice.replaceChildren(facts.commands.flag ? "To flag these: " : "To flag these, fit with ", element("code", {}, command));
 }
 
 // Rows that stand out, but not enough to be flagged.
 function nameSuspects() {
   if (!suspects.size) return;
   const most = 12;
-  const names = scores.suspects.slice(0, most).map((row) => `${labelOf.get(row) ?? `row ${row}`} (${number(scoreOf.get(row))})`);
+  const names = scores.suspects.slice(0, most).map((row) => `${rowName(row)} (${number(scoreOf.get(row))})`);
   const more = suspects.size - names.length;
   $("suspects").textContent = `Unusual, not changed: ${names.join(", ")}${more ? ` and ${whole(more)} more` : ""}.`;
 }
