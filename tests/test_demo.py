@@ -1,9 +1,111 @@
-from kernmend.cli.demo import run_demo, write_report
+"""`kernmend demo`: the main job as a user has it, nothing set by hand."""
+
+import csv
+from functools import cache
+
+import numpy as np
+import pytest
+
+from kernmend.cli import demo, demo_show
+from kernmend.cli.main import DEMO_FILES
+from kernmend.io import read
 
 
-def test_the_demo_has_a_report(tmp_path):
-    demo = run_demo(n_samples=40)
-    path = write_report(demo, tmp_path / "report.html")
-    text = path.read_text()
-    assert "A circle, 4 of its 40 points replaced" in text
-    assert write_report(demo, path) == path
+@cache
+def others():
+    """What is not the table takes most of the time, and is the same for all tests here."""
+    return list(demo.mend_others())
+
+
+@pytest.fixture
+def quick(monkeypatch, quick_calibration):
+    monkeypatch.setattr(demo, "mend_others", lambda **options: others())
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.usefixtures("quick")
+def test_it_writes_what_it_says(kernmend, tmp_path):
+    folder = tmp_path / "new" / "folder"
+    done = kernmend("demo", "--out", folder)
+    assert names(folder) == sorted(DEMO_FILES)
+    assert all(str(folder / name) in done.stdout for name in DEMO_FILES)
+    assert max(map(len, done.stdout.splitlines()[:8])) <= 80
+    assert "mending" in done.stderr  # a progress bar
+    for name in ("circle.png", "digits.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert "A weather station" in (folder / "report.html").read_text()
+    kernmend("revert", folder / "station.mended.csv", folder / "station.changes.csv", "-o", folder / "back.csv")
+    assert (folder / "back.csv").read_bytes() == (folder / "station.csv").read_bytes()
+
+
+@pytest.mark.usefixtures("quick")
+def test_it_does_not_overwrite_unless_told(kernmend, tmp_path):
+    (tmp_path / "circle.png").write_text("mine")
+    assert "--force" in kernmend("demo", "-o", tmp_path, code=2).stderr
+    assert (tmp_path / "circle.png").read_text() == "mine"
+    kernmend("demo", "-o", tmp_path, "--force", "--quiet")
+    assert (tmp_path / "circle.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(kernmend, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = kernmend("demo", "-q", "-o", tmp_path / "file" / "below", code=1)
+    assert done.stderr.startswith("kernmend: cannot write")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("lacks", [["matplotlib"], ["jinja2"], ["matplotlib", "jinja2"]])
+def test_without_packages_it_says_so_at_once_and_goes_on(kernmend, tmp_path, monkeypatch, lacks):
+    import kernmend.cli.main as main
+
+    real = main.find_spec
+    monkeypatch.setattr(main, "find_spec", lambda name: None if name in lacks else real(name))
+    done = kernmend("demo", "-q", "-o", tmp_path / "new")
+    assert done.stderr.startswith("kernmend: note: without ")
+    assert f"pip install {' '.join(lacks)}" in done.stderr
+    needs = {"circle.png": "matplotlib", "digits.png": "matplotlib", "report.html": "jinja2"}
+    assert names(tmp_path / "new") == sorted(name for name in DEMO_FILES if needs.get(name) not in lacks)
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_interruption_ends_with_130(kernmend, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    stopped = [replace(others()[0], interrupted=True)]
+    monkeypatch.setattr(demo, "mend_others", lambda **options: stopped)
+    kernmend("demo", "-q", "-o", tmp_path, code=130)
+    assert "circle.png" not in names(tmp_path)
+
+
+def test_the_table_is_dirty_and_its_truth_is_known(tmp_path):
+    truth, wrong = demo.write_station(tmp_path / "station.csv")
+    X = read(tmp_path / "station.csv").X
+    missing = np.isnan(X)
+    assert 0 < missing.sum() < 20
+    assert not missing[wrong].any()
+    off = np.abs(X - truth) > 0.006  # more than rounding to two decimals
+    assert (off.sum(axis=1)[wrong] == 1).all()
+    assert not off[~wrong].any()
+    with open(tmp_path / "station.csv", newline="") as file:
+        assert next(csv.reader(file))[0] == "time"
+
+
+def test_the_counts_are_of_rows_and_the_error_is_that_of_all_wrong_ones():
+    truth = np.zeros((4, 1))
+    X = np.array([[0.0], [4.0], [2.0], [0.0]])
+    recovered = np.array([[0.0], [1.0], [2.0], [0.0]])
+    wrong, flags = np.array([False, True, True, False]), np.array([True, True, False, False])
+    part = demo.Part("x", truth, X, wrong, recovered, flags, lambda A, rows: float(np.abs((A - truth)[rows]).sum()))
+    assert demo_show.cells(part) == ("x", "2 of 4", "1", "1 of 2", "50 %")
+
+
+def test_kernel_pca_is_tuned_on_the_truth():
+    """No choice within its grid is better, so the picture is fair to it."""
+    part = others()[2]
+    panels = demo.circle_panels(part)
+    assert part.error(panels[demo.KPCA], part.wrong) < part.error(part.X, part.wrong)
+    assert set(panels) == {demo.INPUT, demo.KPCA, demo.OURS}

@@ -10,6 +10,13 @@ from kernmend._typing import Array
 class Columns(NamedTuple):
     """Rows of numbers and what each column is: names of sensors, or positions along a spectrum.
 
+    Parameters
+    ----------
+    columns : tuple of str
+        What each column is.
+    X : ndarray of shape (n_samples, n_columns)
+        The rows.
+
     Examples
     --------
     >>> from kernmend.datasets import make_weather_station

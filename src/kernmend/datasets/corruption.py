@@ -9,7 +9,22 @@ from kernmend._typing import Array
 
 
 class Corrupted(NamedTuple):
-    """All rows after the corruption, and the mask of those that were corrupted."""
+    """All rows after the corruption, and the mask of those that were corrupted.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        All rows.
+    rows : ndarray of bool, shape (n_samples,)
+        Which were corrupted.
+
+    Examples
+    --------
+    >>> from kernmend.datasets.corruption import uniform_outliers
+    >>> X, rows = uniform_outliers(np.zeros((20, 2)), 0.1)
+    >>> int(rows.sum())
+    2
+    """
 
     X: Array
     rows: NDArray[np.bool_]
@@ -29,8 +44,24 @@ def uniform_outliers(
 ) -> Corrupted:
     """Replace a fraction of the rows by points uniform in the box from `low` to `high`.
 
-    Returned are all rows and which of them were corrupted.
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Clean rows; they are not changed.
+    fraction : float, default=0.1
+        Share of the rows to replace.
+    low, high : float or ndarray of shape (n_features,), default=-1.5, 1.5
+        The box.
+    random_state : int, default=0
+        Seed of the rows and points.
 
+    Returns
+    -------
+    Corrupted
+        All rows, and which were replaced.
+
+    Examples
+    --------
     >>> X, rows = uniform_outliers(np.zeros((20, 2)), 0.1)
     >>> int(rows.sum()), bool((X[~rows] == 0).all())
     (2, True)
@@ -58,6 +89,26 @@ def gaussian_noise(
     `level="released"`: standard deviation 0.05 per entry, negative values set to 0, as the authors' program does on
     rows of unit length; the caller has to scale the rows.
 
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Clean rows; they are not changed.
+    fraction : float, default=0.1
+        Share of the rows that get noise.
+    energy : float, default=0.5
+        How much, as above.
+    level : {"energy", "literal", "released"}, default="energy"
+        The reading of the paper.
+    random_state : int, default=0
+        Seed of the rows and the noise.
+
+    Returns
+    -------
+    Corrupted
+        All rows, and which have noise.
+
+    Examples
+    --------
     >>> X, rows = gaussian_noise(np.ones((10, 4)), 0.2)
     >>> int(rows.sum()), bool((X[rows] != 1).all())
     (2, True)
@@ -89,8 +140,30 @@ def occlusion(
 ) -> Corrupted:
     """Set square blocks at random positions in a fraction of the flattened images to `value`.
 
-    Returned are all images and which of them were corrupted.
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, height * width)
+        Clean images; they are not changed.
+    shape : (int, int)
+        Height and width.
+    fraction : float, default=0.1
+        Share of the images to cover.
+    n_blocks : int, default=3
+        Blocks in each.
+    size : int, default=4
+        Edge of a block in pixels.
+    value : float, default=1.0
+        What the covered pixels become.
+    random_state : int, default=0
+        Seed of the images and positions.
 
+    Returns
+    -------
+    Corrupted
+        All images, and which are covered.
+
+    Examples
+    --------
     >>> X, rows = occlusion(np.zeros((10, 64)), (8, 8), 0.2, n_blocks=1)
     >>> (X[rows] == 1).sum(axis=1)
     array([16, 16])
@@ -108,6 +181,13 @@ def occlusion(
 
 class CorruptedCells(NamedTuple):
     """All rows after the corruption, and the mask of the single cells that were corrupted.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        All rows.
+    cells : ndarray of bool, shape (n_samples, n_features)
+        Which cells were corrupted.
 
     Examples
     --------
@@ -176,7 +256,7 @@ def cosmic_rays(X: Array, fraction: float = 0.1, *, size: float = 1.0, random_st
     Examples
     --------
     >>> X, cells = cosmic_rays(np.eye(20), 0.1)
-    >>> cells.sum(axis=1).max(), bool((X[cells] > np.eye(20)[cells]).all())
+    >>> int(cells.sum(axis=1).max()), bool((X[cells] > np.eye(20)[cells]).all())
     (2, True)
     """
     rng = np.random.default_rng(random_state)
