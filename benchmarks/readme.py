@@ -1,28 +1,33 @@
-"""The figures of the README: what `kernmend demo` and the Python block print now. tests/test_readme.py compares them.
+"""The figures of the README: what `kernmend demo` and the Python block print now. tests/test_demo.py compares them.
 
-    python -m benchmarks readme        # writes them into README.md (make readme)
+python -m benchmarks readme        # writes them into README.md (make readme)
 """
 
 import io
 import re
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from kernmend.cli import demo, demo_show
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"```python\n(.*?)```\n", re.DOTALL)
 
 
 def run() -> None:
-    README.write_text(filled(README.read_text()))
+    with TemporaryDirectory() as folder:
+        parts = [demo.mend_station(Path(folder))[0], *demo.mend_others()]
+    README.write_text(filled(README.read_text(), parts))
 
 
-def filled(text: str) -> str:
-    """Return the README with every figure that a program prints as it prints it now."""
+def filled(text: str, parts: Sequence[demo.Part]) -> str:
+    """Return the README with every figure that a program prints as it prints it now; `parts` are those of the demo."""
     block = BLOCK.search(text)
     assert block is not None
     printed = "".join(f"    {line}\n" for line in output(block[1]).splitlines())
-    return between(between(text, "printed", printed), "demo", demo_table())
+    return between(between(text, "printed", printed), "demo", demo_table(parts))
 
 
 def between(text: str, name: str, new: str) -> str:
@@ -39,11 +44,7 @@ def output(code: str) -> str:
     return out.getvalue()
 
 
-def demo_table() -> str:
+def demo_table(parts: Sequence[demo.Part]) -> str:
     """Return the table of `kernmend demo` as Markdown."""
-    from kernmend.cli import demo, demo_show
-
-    with TemporaryDirectory() as folder:
-        parts = [demo.mend_station(Path(folder))[0], *demo.mend_others()]
     lines = [demo_show.HEADS, ("---",) * len(demo_show.HEADS), *map(demo_show.cells, parts)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,6 +1,6 @@
 """Check what goes to PyPI: contents and sizes of the wheel and the sdist.
 
-    python docs/check_dist.py dist
+python docs/check_dist.py dist
 """
 
 import sys
@@ -10,7 +10,16 @@ from zipfile import ZipFile
 
 # Bytes: a wheel of pure Python and a few assets, and an sdist without pictures, are far below.
 MOST = {"wheel": 600_000, "sdist": 1_500_000}
-IN_SDIST = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md", "tests/conftest.py", "docs/conf.py")
+IN_SDIST = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "SECURITY.md",
+    "tests/conftest.py",
+    "docs/conf.py",
+)
 IN_WHEEL = ("kernmend/__init__.py", "kernmend/py.typed", "kernmend/report/assets/page.html", "kernmend/cli/main.py")
 
 
@@ -21,11 +30,19 @@ def problems(folder: Path) -> list[str]:
         inside = file.namelist()
     with tarfile.open(sdist) as tar:
         source = [name.partition("/")[2] for name in tar.getnames()]
-    out = [f"{path.name}: {path.stat().st_size} bytes" for path, kind in ((wheel, "wheel"), (sdist, "sdist")) if path.stat().st_size > MOST[kind]]
+    out = [
+        f"{path.name}: {path.stat().st_size} bytes"
+        for path, kind in ((wheel, "wheel"), (sdist, "sdist"))
+        if path.stat().st_size > MOST[kind]
+    ]
     out += [f"{name} is not in the wheel" for name in IN_WHEEL if name not in inside]
     out += [f"{name} is not in the sdist" for name in IN_SDIST if name not in source]
     out += [f"{name} is in the wheel" for name in inside if not name.startswith(("kernmend/", "kernmend-"))]
-    out += [f"{name} is in the sdist" for name in source if name.endswith((".png", ".jsonl", ".pyc")) or "node_modules" in name]
+    out += [
+        f"{name} is in the sdist"
+        for name in source
+        if name.endswith((".png", ".jsonl", ".pyc")) or "node_modules" in name
+    ]
     for path, names in ((wheel, inside), (sdist, source)):
         print(f"{path.name}: {len(names)} files, {path.stat().st_size / 1000:.0f} kB")
     return out

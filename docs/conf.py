@@ -44,7 +44,7 @@ html_math_renderer = "mathml"
 default_role = "py:obj"
 pygments_style = "default"
 
-# --- Markdown pages ----------------------------------------------------------------------------------------------------
+# --- Markdown pages ---------------------------------------------------------------------------------------------------
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]
@@ -56,13 +56,20 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
+
 # --- the gallery ------------------------------------------------------------------------------------------------------
 def style(gallery_conf: dict, fname: str) -> None:
     """Let the pictures of every example look alike."""
     import matplotlib
 
     matplotlib.rcParams.update(
-        {"font.size": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 12, "savefig.bbox": "tight"}
+        {
+            "font.size": 11,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.titlesize": 12,
+            "savefig.bbox": "tight",
+        }
     )
 
 
@@ -76,6 +83,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,
     "download_all_examples": False,
+    "write_computation_times": False,  # its page would load scripts from other hosts
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 1000,

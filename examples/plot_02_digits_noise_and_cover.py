@@ -2,11 +2,12 @@
 Digits with noise and cover
 ===========================
 
-Three hundred handwritten digits of scikit-learn. In one set every tenth digit is noisy, in another every tenth is partly
-covered. Nobody says which, nor what is wrong with them: whether whole rows or single pixels are wrong is found out.
+Three hundred handwritten digits of scikit-learn. In one set every tenth digit is noisy, in another every
+tenth is partly covered. Nobody says which, nor what is wrong with them: whether whole rows or single pixels
+are wrong is found out.
 
-Covered digits are harder than noisy ones: a white block on a digit may look like a stroke. Some are not found, and what
-is not found stays as it is.
+Covered digits are harder than noisy ones: a white block on a digit may look like a stroke. Some are not
+found, and what is not found stays as it is.
 """
 
 import matplotlib.pyplot as plt
@@ -34,14 +35,14 @@ for kind, est in found.items():
 
 
 # %%
-# The first twelve wrong digits of each set: as they were, as the program got them, as it gave them back. A red frame is
-# one that was not found.
+# The first twelve wrong digits of each set: as they were, as the program got them, as it gave them back. A
+# red frame is one that was not found.
 def draw(kind):
     """Draw three lines of digits."""
     X, wrong = sets[kind]
     est = found[kind]
     rows = wrong.nonzero()[0][:12]
-    fig, axes = plt.subplots(3, 12, figsize=(9, 2.6))
+    _, axes = plt.subplots(3, 12, figsize=(9, 2.6))
     for line, images in zip(axes, (clean, X, est.recovered_), strict=True):
         for ax, row in zip(line, rows, strict=True):
             ax.imshow(images[row].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)

@@ -2,8 +2,8 @@
 A table with wrong cells, and its change log
 ============================================
 
-Ten days of a weather station with six sensors. Twelve readings are wrong, a few are missing. Two things drive all six sensors,
-the hour of the day and how sunny it is, so each reading can be told from the other five.
+Ten days of a weather station with six sensors. Twelve readings are wrong, a few are missing. Two things drive
+all six sensors, the hour of the day and how sunny it is, so each reading can be told from the other five.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,8 @@ log = mended.changes.to_frame()
 print(log[["label", "column", "old", "new", "low", "high", "kind"]].to_string(index=False))
 
 # %%
-# `low` and `high` hold the true value nine times out of ten. How often they did here, where the truth is known:
+# `low` and `high` hold the true value nine times out of ten. How often they did here, where the truth is
+# known:
 rows, columns = mended.changed.nonzero()
 records = mended.estimator.changes_.records
 truth = station.X[records["row"], records["column"]]
@@ -41,7 +42,8 @@ print(f"{np.mean((records['low'] <= truth) & (truth <= records['high'])):.2f} of
 print(mended.estimator.explain(int(mended.flags.nonzero()[0][0])))
 
 # %%
-# The picture shows every reading, in standard deviations of its sensor. Red are wrong cells that were replaced.
+# The picture shows every reading, in standard deviations of its sensor. Red are wrong cells that were
+# replaced.
 spread = (table - table.median()) / (1.4826 * (table - table.median()).abs().median())
 fig, axes = plt.subplots(2, 1, figsize=(8, 4), sharex=True)
 for ax, values, title in zip(axes, (spread, spread.mask(mended.changed)), ("before", "changed cells"), strict=True):

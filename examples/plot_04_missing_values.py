@@ -2,8 +2,8 @@
 Missing values on a curved surface
 ==================================
 
-A table of three curved surfaces, thirty columns, in which a part of all entries is missing. Every row has holes. Methods
-that average neighbours, or assume a straight surface, lose much of what the curvature tells.
+A table of three curved surfaces, thirty columns, in which a part of all entries is missing. Every row has
+holes. Methods that average neighbours, or assume a straight surface, lose much of what the curvature tells.
 
 `KernelRecovery(contamination=0)` flags nothing and only fills in.
 """

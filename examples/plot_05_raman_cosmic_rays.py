@@ -2,11 +2,12 @@
 Raman spectra with cosmic rays
 ==============================
 
-A cosmic ray that hits the detector leaves a sharp spike in a spectrum. The usual remedy, a median filter, also flattens
-the narrow bands that one wants to measure. The other spectra of the series know better what each channel should be.
+A cosmic ray that hits the detector leaves a sharp spike in a spectrum. The usual remedy, a median filter,
+also flattens the narrow bands that one wants to measure. The other spectra of the series know better what
+each channel should be.
 
-The spectra are made by `make_raman_spectra`: mixtures of two substances on a fluorescent background, with bands that shift
-a little with the mixture.
+The spectra are made by `make_raman_spectra`: mixtures of two substances on a fluorescent background, with
+bands that shift a little with the mixture.
 """
 
 import matplotlib.pyplot as plt

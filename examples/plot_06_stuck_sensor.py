@@ -2,8 +2,9 @@
 A sensor that hangs
 ===================
 
-Ten days of a weather station. The thermometer hangs for fifteen hours and repeats its last value. No single reading is out
-of range, so limits per column find nothing. Held against the other five sensors, most of these readings cannot be.
+Ten days of a weather station. The thermometer hangs for fifteen hours and repeats its last value. No single
+reading is out of range, so limits per column find nothing. Held against the other five sensors, most of these
+readings cannot be.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +32,8 @@ ax.set(xlabel="hour", ylabel=station.columns[0])
 ax.legend(frameon=False, ncols=2)
 
 # %%
-# How far a limit on the column itself gets: the largest deviation of a stuck reading, in robust standard deviations.
+# How far a limit on the column itself gets: the largest deviation of a stuck reading, in robust standard
+# deviations.
 centre = np.median(X[:, 0])
 spread = 1.4826 * np.median(np.abs(X[:, 0] - centre))
 print(f"{np.abs(X[stuck[:, 0], 0] - centre).max() / spread:.1f} robust standard deviations from the median")

@@ -2,10 +2,12 @@
 A classifier that gains by mending
 ==================================
 
-Breast cancer data of scikit-learn, thirty columns that depend on each other. In one row in five a decimal point went
-wrong: one value is thirty standard deviations off. Half of the rows train, half test, and both halves have such errors.
+Breast cancer data of scikit-learn, thirty columns that depend on each other. In one row in five a decimal
+point went wrong: one value is thirty standard deviations off. Half of the rows train, half test, and both
+halves have such errors.
 
-Mending is the first step of the pipeline: it learns from the training rows alone and mends the test rows against them.
+Mending is the first step of the pipeline: it learns from the training rows alone and mends the test rows
+against them.
 """
 
 import matplotlib.pyplot as plt
@@ -59,5 +61,6 @@ for name, values in scores.items():
     print(f"{name}: {clean:.3f} clean, {bad:.3f} with errors, {mended:.3f} mended")
 
 # %%
-# Classifiers that use distances or scales gain. A random forest only asks whether a value is above or below a threshold:
-# a wild value costs it little, and mending can bring little back. The next example is one where mending does harm.
+# Classifiers that use distances or scales gain. A random forest only asks whether a value is above or below a
+# threshold: a wild value costs it little, and mending can bring little back. The next example is one where
+# mending does harm.

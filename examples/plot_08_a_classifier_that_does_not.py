@@ -2,9 +2,10 @@
 A classifier that does not gain
 ===============================
 
-Mending is no cure for every kind of noise. Here three digits in ten carry noise as strong as the digit itself. With so much
-noise a mended digit is a clean digit, but not always the right one: an 8 comes back as a fine 3. A classifier that sees
-the noise can still weigh all pixels; one that sees the wrong clean digit cannot.
+Mending is no cure for every kind of noise. Here three digits in ten carry noise as strong as the digit
+itself. With so much noise a mended digit is a clean digit, but not always the right one: an 8 comes back as a
+fine 3. A classifier that sees the noise can still weigh all pixels; one that sees the wrong clean digit
+cannot.
 """
 
 import matplotlib.pyplot as plt
@@ -51,9 +52,12 @@ for name, values in scores.items():
     print(f"{name}: {clean:.3f} clean, {noisy:.3f} with noise, {mended:.3f} mended")
 
 # %%
-# If the aim is a prediction, try the pipeline with and without mending and keep what a held-out half says. Where rows are
-# flagged but should not be changed, `predict` of the fitted estimator tells which ones a classifier should not trust.
+# If the aim is a prediction, try the pipeline with and without mending and keep what a held-out half says.
+# Where rows are flagged but should not be changed, `predict` of the fitted estimator tells which ones a
+# classifier should not trust.
 trusted = mender.predict(noisy_test) == 1
 svm = SVC().fit(noisy_train, y[train])
 right = svm.predict(noisy_test) == y[test]
-print(f"right among the rows that look good: {right[trusted].mean():.3f}; among the flagged: {right[~trusted].mean():.3f}")
+print(
+    f"right among the rows that look good: {right[trusted].mean():.3f}; among the flagged: {right[~trusted].mean():.3f}"
+)

@@ -2,8 +2,8 @@
 New rows and a saved model
 ==========================
 
-Learn once what good rows look like, save that, and hold new rows against it on another day. The file holds arrays and
-JSON; nothing in it is ever run.
+Learn once what good rows look like, save that, and hold new rows against it on another day. The file holds
+arrays and JSON; nothing in it is ever run.
 """
 
 import tempfile
@@ -31,7 +31,8 @@ model = kernmend.load(path)
 X, wrong = wrong_cells(new, 0.1, random_state=2)
 mended = model.transform(X)
 flags = model.predict(X) == -1
-print(f"{(flags & wrong.any(axis=1)).sum()} of {wrong.any(axis=1).sum()} wrong rows found, {(flags & ~wrong.any(axis=1)).sum()} others")
+rows = wrong.any(axis=1)
+print(f"{(flags & rows).sum()} of {rows.sum()} wrong rows found, {(flags & ~rows).sum()} others flagged")
 
 # %%
 # Scores of new rows mean what those of the fit mean: -log10 of the chance of a good row being as far out.
@@ -39,7 +40,7 @@ scores = -model.score_samples(X)
 fig, ax = plt.subplots(figsize=(8, 3.4))
 hours = np.arange(len(X))
 ax.vlines(hours, 0, np.minimum(scores, 30), color="0.7")
-ax.plot(hours[wrong.any(axis=1)], np.minimum(scores, 30)[wrong.any(axis=1)], "o", ms=6, color="#d1495b", label="wrong")
+ax.plot(hours[rows], np.minimum(scores, 30)[rows], "o", ms=6, color="#d1495b", label="wrong")
 ax.axhline(model.threshold_, color="#1f2d3d", lw=1, label="threshold")
 ax.set(xlabel="new row", ylabel="score, cut at 30")
 ax.legend(frameon=False)

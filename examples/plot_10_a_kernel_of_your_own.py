@@ -2,9 +2,9 @@
 A kernel of your own
 ====================
 
-A kernel says what counts as near. One that depends on the squared distance t is a class with two formulas: k as a function
-of t, and dk/dt as a function of k. Here it is the rational quadratic kernel, whose tails are heavier than those of a
-Gaussian.
+A kernel says what counts as near. One that depends on the squared distance t is a class with two formulas: k
+as a function of t, and dk/dt as a function of k. Here it is the rational quadratic kernel, whose tails are
+heavier than those of a Gaussian.
 """
 
 from dataclasses import dataclass
@@ -44,8 +44,8 @@ ax.set(xlabel="distance", ylabel="k")
 ax.legend(frameon=False)
 
 # %%
-# Both in the paper's model, in which every point may move, with the same lam and rho. Open circles are where a wrong point
-# was, full ones where it went.
+# Both in the paper's model, in which every point may move, with the same lam and rho. Open circles are where
+# a wrong point was, full ones where it went.
 circle = make_circle(100, random_state=0)
 X, wrong = uniform_outliers(circle.X, 0.1, random_state=3)
 fig, axes = plt.subplots(1, 2, figsize=(8, 4), sharex=True, sharey=True)
@@ -58,10 +58,11 @@ for ax, (name, kernel) in zip(axes, kernels.items(), strict=True):
     print(f"{name}: mean distance of the wrong points from the circle {circle.distance(A[wrong]).mean():.4f}")
 
 # %%
-# `KernelRecovery` takes it as well, for mending. Which rows are wrong it finds without it, so that flags do not depend on
-# how rows are mended.
+# `KernelRecovery` takes it as well, for mending. Which rows are wrong it finds without it, so that flags do
+# not depend on how rows are mended.
 est = KernelRecovery(kernel=RationalQuadratic(1.0)).fit(X)
 print(est.kernel_, f"{circle.distance(est.recovered_[wrong]).mean():.4f}")
 
 # %%
-# :doc:`/new_kernel` has the other kinds of kernels, and the test that checks any of them by finite differences.
+# :doc:`/new_kernel` has the other kinds of kernels, and the test that checks any of them by finite
+# differences.

@@ -2,9 +2,10 @@
 Twenty thousand rows
 ====================
 
-Comparing all rows with each other takes time and memory that grow with the square of their number. From 2,000 rows on
-`KernelRecovery` learns from 2,000 of them, drawn at random (the landmarks), and mends all others against the good ones among
-those, in blocks. Time then grows with the number of rows. Here 500 landmarks do, since the surface is simple.
+Comparing all rows with each other takes time and memory that grow with the square of their number. From 2,000
+rows on `KernelRecovery` learns from 2,000 of them, drawn at random (the landmarks), and mends all others
+against the good ones among those, in blocks. Time then grows with the number of rows. Here 500 landmarks do,
+since the surface is simple.
 """
 
 import time
@@ -40,8 +41,9 @@ axes[1].legend(frameon=False)
 fig.tight_layout()
 
 # %%
-# Landmarks are a random draw. Where a surface is curved in many directions, a few hundred rows do not cover it, and good rows
-# far from all landmarks look wrong: compare the share that is flagged with that of a larger draw.
+# Landmarks are a random draw. Where a surface is curved in many directions, a few hundred rows do not cover
+# it, and good rows far from all landmarks look wrong: compare the share that is flagged with that of a larger
+# draw.
 for number in (125, 250):
     flags = KernelRecovery(landmarks=number).fit(X).outliers_
     print(f"{number} landmarks: {flags.mean():.2%} of the rows flagged, {wrong.mean():.2%} are wrong")

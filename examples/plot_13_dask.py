@@ -2,9 +2,9 @@
 Larger than memory, with Dask
 =============================
 
-A Dask array is a plan for blocks of rows that are computed when they are needed. `fit` reads the landmarks alone; what comes
-back, `recovered_` and `outliers_`, are plans again, and each block is mended where it lies. With a `distributed.Client` that
-is on other machines.
+A Dask array is a plan for blocks of rows that are computed when they are needed. `fit` reads the landmarks
+alone; what comes back, `recovered_` and `outliers_`, are plans again, and each block is mended where it lies.
+With a `distributed.Client` that is on other machines.
 """
 
 import dask

@@ -2,8 +2,8 @@
 Rows that keep coming
 =====================
 
-A stream drifts: what was usual a month ago is not today. `partial_fit` mends one batch after the other against landmarks that
-follow, because good rows of each batch take the place of the oldest ones.
+A stream drifts: what was usual a month ago is not today. `partial_fit` mends one batch after the other
+against landmarks that follow, because good rows of each batch take the place of the oldest ones.
 
 Here a circle turns by two degrees from batch to batch, and three points of each batch are wrong.
 """

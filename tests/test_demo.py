@@ -1,20 +1,30 @@
-"""`kernmend demo`: the main job as a user has it, nothing set by hand."""
+"""`kernmend demo`, the main job as a user has it, and the README, whose figures are what it prints now."""
 
 import csv
+import re
+import tomllib
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.readme import BLOCK, README, between, filled
 from kernmend.cli import demo, demo_show
 from kernmend.cli.main import DEMO_FILES
 from kernmend.io import read
+
+TEXT = README.read_text()
+ROOT = Path(__file__).parents[1]
+URLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+MEND_OTHERS = demo.mend_others
 
 
 @cache
 def others():
     """What is not the table takes most of the time, and is the same for all tests here."""
-    return list(demo.mend_others())
+    return list(MEND_OTHERS())
 
 
 @pytest.fixture
@@ -73,8 +83,6 @@ def test_without_packages_it_says_so_at_once_and_goes_on(kernmend, tmp_path, mon
 
 @pytest.mark.usefixtures("quick")
 def test_an_interruption_ends_with_130(kernmend, tmp_path, monkeypatch):
-    from dataclasses import replace
-
     stopped = [replace(others()[0], interrupted=True)]
     monkeypatch.setattr(demo, "mend_others", lambda **options: stopped)
     kernmend("demo", "-q", "-o", tmp_path, code=130)
@@ -109,3 +117,45 @@ def test_kernel_pca_is_tuned_on_the_truth():
     panels = demo.circle_panels(part)
     assert part.error(panels[demo.KPCA], part.wrong) < part.error(part.X, part.wrong)
     assert set(panels) == {demo.INPUT, demo.KPCA, demo.OURS}
+
+
+# --- the README -------------------------------------------------------------------------------------------------------
+
+
+def test_every_figure_is_what_a_program_prints(tmp_path):
+    """`make readme` writes them anew where this fails."""
+    parts = [demo.mend_station(tmp_path)[0], *others()]
+    assert filled(TEXT, parts) == TEXT
+
+
+def test_no_figure_stands_outside_of_what_programs_print():
+    """But for years, versions, counts of what the code itself says, and the size of the picture's data."""
+    text = between(between(BLOCK.sub("", TEXT), "printed", ""), "demo", "")
+    text = re.sub(r"\(https?://[^)]*\)|BSD-3|HDF5|Python 3\.11|2019", "", text)
+    assert re.findall(r"\d+", text) == []
+
+
+def test_it_is_short():
+    assert len(TEXT.splitlines()) < 90
+
+
+def test_pictures_and_links_have_absolute_addresses():
+    targets = re.findall(r"\]\(([^)]+)\)", TEXT)
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []
+    assert any(target.endswith(".png") for target in targets)
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", TEXT))
+def test_an_address_is_that_of_the_project_and_its_file_is_there(target):
+    repository = URLS["Source"].removeprefix("https://github.com/")
+    owner, name = repository.split("/")
+    raw, blob = f"https://raw.githubusercontent.com/{repository}/main/", f"https://github.com/{repository}/blob/main/"
+    site = f"https://{owner}.github.io/{name}/"
+    for start in (raw, blob):
+        if target.startswith(start):
+            assert (ROOT / target.removeprefix(start)).exists()
+            return
+    page = target.removeprefix(site).removesuffix(".html")
+    assert target.startswith(site)
+    assert (ROOT / "docs" / f"{page}.md").exists() or page == "auto_examples/index"

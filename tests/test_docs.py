@@ -1,7 +1,7 @@
 """The pages keep up with the code: nothing is left out, links lead somewhere, one word means one thing.
 
-The blocks of the pages below run here, because they are quick. Those of all other pages, and the examples of the gallery,
-run in `make docs`, which shows what they print and fails where one does.
+The blocks of the pages below run here, because they are quick. Those of all other pages, and the examples of the
+gallery, run in `make docs`, which shows what they print and fails where one does.
 """
 
 import ast
@@ -105,8 +105,7 @@ NOT_SAID = {
     r"plant(s|ed|ing)?": "inject",
     r"suspicio(n|us)": "suspect, score",
     r"observations?|data points?|records?": "row",
-    r"cutoffs?|cut off": "cut-off",
-    r"changelogs?": "change log",
+    r"cutoffs?": "cut-off",
     r"thresh": "threshold",
 }
 BY_HAND = [page for page in PAGES if page.name not in {*GENERATED, "changelog.md", "contributing.md"}]
@@ -114,7 +113,9 @@ BY_HAND = [page for page in PAGES if page.name not in {*GENERATED, "changelog.md
 
 def prose(text):
     """A page without its code, links' targets and directives' options."""
-    text = re.sub(r"^```\{(run|raw|toctree|eval-rst|equations|image)\}.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^```\{(run|raw|toctree|eval-rst|equations|image)\}.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE
+    )
     text = re.sub(r"\{\w+\}`[^`]*`|`[^`]*`|\]\([^)]*\)|^:.*$|^ {4,}.*$", "", text, flags=re.MULTILINE)
     return text.lower()
 
@@ -127,7 +128,9 @@ def test_one_word_for_one_thing(page):
     assert said == []
 
 
-@pytest.mark.parametrize("term", ["row", "cell", "flag", "score", "threshold", "reference", "inject", "mend", "landmark"])
+@pytest.mark.parametrize(
+    "term", ["row", "cell", "flag", "score", "threshold", "reference", "inject", "mend", "landmark"]
+)
 def test_the_glossary_has(term):
     assert re.search(rf"^{term}\n    \S", (DOCS / "glossary.md").read_text(), re.MULTILINE)
 

@@ -42,7 +42,9 @@ def the(name):
 
 
 def test_every_public_name_is_on_the_page():
-    public = {f"kernmend.{name}" for name in kernmend.__all__} | {f"kernmend.datasets.{name}" for name in datasets.__all__}
+    public = {f"kernmend.{name}" for name in kernmend.__all__} | {
+        f"kernmend.datasets.{name}" for name in datasets.__all__
+    }
     missing = {name for name in public if name.rpartition(".")[2] not in PLAIN} - set(NAMES)
     assert missing == set()
     assert len(NAMES) == len(set(NAMES)) > 40

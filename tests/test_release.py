@@ -1,4 +1,4 @@
-"""What a release needs agrees with pyproject.toml: the recipe, the citation, the workflows, the address of the project."""
+"""What a release needs agrees with pyproject.toml: recipe, citation, workflows, the project's address."""
 
 import re
 import tomllib
@@ -37,7 +37,13 @@ def test_the_citation_names_this_version():
 def test_there_is_one_address():
     """Every page, recipe and file names the same repository."""
     found = set()
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("*.cff"), *ROOT.glob("docs/*.md"), ROOT / "conda" / "meta.yaml", ROOT / "pyproject.toml"]:
+    for path in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("*.cff"),
+        *ROOT.glob("docs/*.md"),
+        ROOT / "conda" / "meta.yaml",
+        ROOT / "pyproject.toml",
+    ]:
         found |= set(re.findall(r"https://github\.com/(?:kernmend)/[\w-]+", path.read_text()))
     assert found == {PROJECT["urls"]["Source"]}
 
@@ -59,5 +65,8 @@ def test_the_pythons_of_the_classifiers_are_tested():
 
 def test_every_dependency_that_users_get_has_a_least_version():
     extras = PROJECT["optional-dependencies"]
-    asked = [*PROJECT["dependencies"], *(one for name in ("io", "report", "datasets", "dask", "test") for one in extras[name])]
+    asked = [
+        *PROJECT["dependencies"],
+        *(one for name in ("io", "report", "datasets", "dask", "test") for one in extras[name]),
+    ]
     assert [one for one in asked if ">=" not in one and not one.startswith("kernmend[")] == []

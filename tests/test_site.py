@@ -27,7 +27,7 @@ def extension(monkeypatch):
 
 def test_blocks_of_a_page_share_names_and_folder(extension):
     session = extension("run").Session()
-    assert session.python("x = 2\nopen('note', 'w').write('hello')", "page") == ""
+    assert session.python("x = 2\nfrom pathlib import Path\nPath('note').write_text('hello')", "page") == ""
     assert session.python("print(x + 1)", "page") == "3\n"
     assert session.bash("cat note", 0) == "hello"
     with pytest.raises(RuntimeError, match="exit code 3, expected 0"):
@@ -55,14 +55,30 @@ def test_every_label_of_the_page_is_in_the_source(extension):
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("a norm |x| here", r"a norm \|x\| here"), ("`|x|` stays", "`|x|` stays"), ("n_iter_ + 1", r"n_iter\_ + 1"), ("a_b", "a_b")],
+    [
+        ("a norm |x| here", r"a norm \|x\| here"),
+        ("`|x|` stays", "`|x|` stays"),
+        ("n_iter_ + 1", r"n_iter\_ + 1"),
+        ("a_b", "a_b"),
+    ],
 )
 def test_formulas_of_docstrings_are_shown_as_typed(extension, text, shown):
     assert extension("plain_formulas").escape(text) == shown
 
 
 def test_a_formula_on_its_own_line_is_literal(extension):
-    lines = ["Minimise", "", "    |a| + b", "", "over a_.", "", "Parameters", "----------", "a_ : float", "    A |norm|."]
+    lines = [
+        "Minimise",
+        "",
+        "    |a| + b",
+        "",
+        "over a_.",
+        "",
+        "Parameters",
+        "----------",
+        "a_ : float",
+        "    A |norm|.",
+    ]
     extension("plain_formulas").process(None, "class", "x", None, None, lines)
     assert lines == [
         *("Minimise", "", "::", "", "    |a| + b", "", r"over a\_.", "", "Parameters", "----------", "a_ : float"),

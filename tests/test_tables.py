@@ -19,7 +19,7 @@ def test_tables_are_the_same_for_the_same_seed_and_differ_for_another(make):
 
 
 def test_each_sensor_follows_from_the_others():
-    """Two things drive six sensors: a few nearest hours, by the other five, tell each reading to a tenth of its spread."""
+    """Two things drive six sensors: the nearest hours by the other five tell each one to a tenth of its spread."""
     X = make_weather_station(2000, random_state=0).X
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     for column in range(Z.shape[1]):

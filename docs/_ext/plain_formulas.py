@@ -1,7 +1,7 @@
 """Docstrings are written for those who read the source: this lets Sphinx show their formulas as they are typed.
 
-|x| is a norm and no substitution, n_iter_ an attribute and no reference, and an indented line above the first section is a
-formula on a line of its own.
+|x| is a norm and no substitution, n_iter_ an attribute and no reference, and an indented line above the first section
+is a formula on a line of its own.
 """
 
 import re

@@ -82,7 +82,9 @@ class Run(SphinxDirective):
             else:
                 printed = session.bash(code, self.options.get("exit", 0))
         except Exception as error:
-            logger.warning("a block of the page failed: %s: %s", type(error).__name__, error, location=self.get_location())
+            logger.warning(
+                "a block of the page failed: %s: %s", type(error).__name__, error, location=self.get_location()
+            )
             printed = ""
         shown = nodes.literal_block(code, code, language=language)
         self.set_source_info(shown)

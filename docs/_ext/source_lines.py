@@ -1,6 +1,6 @@
 """The source, line by line, and the directive `equations`: each label of the paper with links to its lines.
 
-Every module of the package becomes a page `code/kernmend/...`, each line of which can be linked to as `#L-12`. The lines
+Every module of the package becomes a page `code/kernmend/...`, each line of which can be linked to as `#L-12`. Lines
 of a label are found by its name in parentheses, so that no number is written by hand; a label without any line is a
 warning, which `make docs` turns into an error.
 """

@@ -85,7 +85,8 @@ def write_station(path: Path, *, random_state: int = 0) -> tuple[Array, NDArray[
         numbers = ("" if np.isnan(value) else f"{value:.2f}" for value in row)
         lines.append(",".join([f"2026-07-{1 + hour // 24:02d} {hour % 24:02d}:00", *numbers]))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return truth, cells.any(axis=1)
+    wrong: NDArray[np.bool_] = np.any(cells, axis=1)
+    return truth, wrong
 
 
 def mend_station(folder: Path, *, random_state: int = 0, verbose: int = 0) -> tuple[Part, Mended]:

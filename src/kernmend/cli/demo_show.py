@@ -16,7 +16,7 @@ HEADS = ("data", "wrong rows", "found", "good rows flagged", "error left")
 
 
 def cells(part: Part) -> tuple[str, ...]:
-    """Return the line of one data set in the table: its name, counts of rows, and the share of the error that is left."""
+    """Return the line of one data set in the table: its name, counts of rows, the share of the error that is left."""
     good = int((~part.wrong).sum())
     return (
         part.name,

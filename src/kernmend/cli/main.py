@@ -17,6 +17,7 @@ from kernmend import __version__
 from kernmend.cli.mend import CODES, apply, inspect, mend, patch, plain, revert
 from kernmend.cli.paper import paper
 
+
 class Ordered(click.Group):
     """Lists its commands as they were added, the one that most people want first."""
 
@@ -46,12 +47,14 @@ for command in (mend, inspect, apply, patch, revert):
 def demo(out: Path, seed: int, force: bool, quiet: bool) -> None:
     """Show the main job on data that come with kernmend, nothing set by hand.
 
-    A dirty table is mended from csv to csv, with its change log and a report to open; digits lose their noise and their cover; the points of
-    a circle are put back. Prints what was found and how much of the error is left.
+    A dirty table is mended from csv to csv, with its change log and a report to open; digits lose their noise and
+    their cover; the points of a circle are put back. Prints what was found and how much of the error is left.
     """
     for name in DEMO_FILES:
         if (out / name).exists() and not force:
-            raise click.UsageError(f"{out / name} is there already; say --force to overwrite it, or -o for another folder")
+            raise click.UsageError(
+                f"{out / name} is there already; say --force to overwrite it, or -o for another folder"
+            )
     missing = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
     if missing:
         left_out = {"matplotlib": "pictures", "jinja2": "a report"}
