@@ -2,8 +2,9 @@
 
 Every set has wrong rows whose truth is known, and 3 % of its entries are hidden. "Mended" counts the values that were
 changed in rows that are really wrong, "filled" the hidden ones; "good" the values of good rows that were flagged and
-changed, which no error was tried for. "Width" is the median width of intervals as a share of the range of the column
-(the central 90 % of its true values), "unsure" the share that is wider than that.
+changed, which no error was tried for. The width of an interval is given as a share of the range of its column (the
+central 90 % of its true values); "unsure" are those wider than the column. Every set counts the same; those with fewer
+than 5 values of a sort are left out there.
 
     python -m benchmarks intervals [--choose] [--groups GROUP ...] [--level 0.9] [--cost] [--each]
 """
@@ -32,7 +33,8 @@ PICTURE_KINDS = ("noise", "occlusion", "salt and pepper", "stripe")
 PICTURE_ROWS = 300
 SPECTRA_KINDS = ("spikes", "offset band", "noise")
 GOAL = 0.87, 0.93
-GROUPS = ("tables", "surfaces", "images", "spectra")
+FEWEST = 5  # values of a set that say how many are covered
+GROUPS = ("tables", "surfaces", "surfaces, moved", "images", "spectra")
 
 Named = tuple[str, str, str, Callable[[np.random.Generator], Sample]]
 
@@ -72,7 +74,7 @@ def _every() -> Iterator[Named]:
             kind = f"{share:.0%} of {n}"
             yield "surfaces", name, kind, lambda rng, c=curve, n=n, s=share: c.outliers(c.points(n, rng), s, rng)
             kind = f"{share:.0%} of {n}, moved"
-            yield "surfaces", name, kind, lambda rng, c=curve, n=n, s=share: moved(c.points(n, rng), s, rng)
+            yield "surfaces, moved", name, kind, lambda rng, c=curve, n=n, s=share: moved(c.points(n, rng), s, rng)
     for name, pictures in PICTURES.items():
         for kind in PICTURE_KINDS:
             yield "images", name, kind, lambda rng, p=pictures, k=kind: p.corrupted(PICTURE_ROWS, k, rng, unit=False)
@@ -158,30 +160,45 @@ def covered(sample: Sample, est: Any) -> dict[str, np.ndarray]:
 
 
 def coverage(options: Any) -> None:
-    """Print a table: for each group the mean over its sets, each of which counts the same."""
-    found: dict[str, dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
+    """Print two tables: coverage in each group, and in each kind of error."""
+    groups, kinds = Found(), Found()
     for group, name, kind, make in cases(options.choose, options.groups):
         rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), 17])
         sample = make(rng)
         est, _ = fitted(sample, rng, options.level)
         parts = covered(sample, est)
-        for part, facts in parts.items():
-            if len(facts):
-                middle = [facts[:, 0].mean(), np.median(facts[:, 1]), facts[:, 2].mean(), len(facts)]
-                found[group][part].append(np.array(middle))
+        groups.add(group, parts)
+        kinds.add(f"{group}: {kind.partition(' of')[0]}", {"mended": parts["mended"]})
         if options.each:
             words = [f"{part} {_words(facts)}" for part, facts in parts.items()]
-            quantiles = " ".join(f"{q:.2f}" for q in est._rows.intervals.quantiles)
-            print(f"{group}, {name}, {kind}: {'; '.join(words)} (error {est.error_}, q {quantiles})", flush=True)
-    print("\n| group | values | sets | number | coverage | median width | unsure |")
-    print("|---|---|---|---|---|---|---|")
-    for group, by_part in found.items():
-        for part, rows in by_part.items():
-            share, width, unsure, _ = np.mean(rows, axis=0)
-            mark = "" if part == "good" or GOAL[0] <= share <= GOAL[1] else " (missed)"
-            number = int(sum(each[3] for each in rows))
-            cells = f"{len(rows)} | {number:,} | {100 * share:.1f} %{mark} | {width:.2f} | {100 * unsure:.0f} %"
-            print(f"| {group} | {part} | {cells} |")
+            print(f"{group}, {name}, {kind}: {'; '.join(words)} (error {est.error_})", flush=True)
+    groups.print("group", goal=True)
+    kinds.print("kind of error", goal=False)
+
+
+class Found:
+    """What was found of sets, by a name and the sort of values."""
+
+    def __init__(self) -> None:
+        self.sets: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
+
+    def add(self, name: str, parts: dict[str, np.ndarray]) -> None:
+        """Add one set."""
+        for part, facts in parts.items():
+            if len(facts) >= FEWEST:
+                middle = [facts[:, 0].mean(), np.median(facts[:, 1]), facts[:, 2].mean(), len(facts)]
+                self.sets[name, part].append(np.array(middle))
+
+    def print(self, head: str, *, goal: bool) -> None:
+        """Print a table; `goal` marks coverage that misses it."""
+        heads = (head, "values", "sets", "number", "coverage", "width, median set", "unsure")
+        print("\n| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+        for (name, part), rows in self.sets.items():
+            share, _, unsure, _ = np.mean(rows, axis=0)
+            missed = goal and part != "good" and not GOAL[0] <= share <= GOAL[1]
+            number, width = int(sum(each[3] for each in rows)), np.median([each[1] for each in rows])
+            covers = f"{100 * share:.1f} %{' (missed)' if missed else ''}"
+            print(f"| {name} | {part} | {len(rows)} | {number:,} | {covers} | {width:.2f} | {100 * unsure:.0f} % |")
 
 
 def _words(facts: np.ndarray) -> str:

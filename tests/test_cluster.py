@@ -194,7 +194,10 @@ def test_parquet_by_row_groups(kernmend, cluster, folder, tmp_path):
     if folder:
         assert names(target) == ["a.parquet", "more", "notes.txt"]
     # The change log of the blocks makes the same changes, and takes them back.
-    assert len(library.io.read_log(log)) == (out != frame).sum().sum()
+    changes = library.io.read_log(log)
+    assert len(changes) == (out != frame).sum().sum()
+    assert all(map(str.strip, changes.reason))
+    assert all(changes.low)
     kernmend("patch", source, log, "-o", tmp_path / "patched.parquet")
     kernmend("revert", target, log, "-o", tmp_path / "back.parquet")
     parts = ("a.parquet", "more/b.parquet") if folder else ("",)

@@ -17,15 +17,16 @@ from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
 from kernmend.io import ChangeLog, Dataset, read, without_empty
 from kernmend.io._number_format import describe
-from kernmend.io.changes import Found, make_log
+from kernmend.io.changes import Found, make_log, worst_rows
 from kernmend.io.frames import Table, as_table, changed, settle
+from kernmend.io.known import Known, known_in_file, known_rows
 
 # What a fit says of single cells of its rows, which is not about others.
 OF_CELLS = ("entry_scores_", "entry_outliers_", "half_widths_", "unsure_", "whole_rows_")
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mended:
     """What `mend` found and did.
 
@@ -61,6 +62,25 @@ class Mended:
     _source: Any = field(repr=False)
     _settled: Array = field(repr=False)
 
+    def __repr__(self) -> str:
+        from kernmend.report import notebook
+
+        return f"<Mended: {notebook.as_line(self)}>"
+
+    def _repr_html_(self) -> str:
+        from kernmend.report import notebook
+
+        among = np.zeros(len(self.flags), dtype=bool)
+        ranked = np.lexsort((-self.scores, ~self.flags, ~self.changed.any(axis=1)))
+        among[ranked[: notebook.ROWS]] = True
+        return notebook.as_html(self, make_log(self._source, self._settled, self._found, among))
+
+    def plot(self) -> Any:
+        """Return a matplotlib figure of the scores and a map of the data, with the worst images if rows are images."""
+        from kernmend.report import notebook
+
+        return notebook.figure(self)
+
     def summary(self) -> str:
         """Return in plain words what was found and what was chosen."""
         out = [str(self.estimator.summary())]
@@ -79,7 +99,7 @@ class Mended:
         # What the file has: rounded as it writes its numbers.
         found = Applied(self._settled, self.flags, self.scores, self.suspects)
         told = telling_of(self.estimator, source.X, found, entries=True)
-        page = report_data(told, file=file_facts(source, self.changes), **facts)
+        page = report_data(told, file=file_facts(source, self._settled, self._found), **facts)
         return write_page(page, Path(path), title=title or source.source.name, force=force)
 
     def write(self, path: Any, *, force: bool = False) -> Path:
@@ -96,8 +116,14 @@ class Mended:
     @property
     def changes(self) -> ChangeLog:
         """Which cells were changed, from what to what, with interval and reason; for a file, in its own text."""
-        found = Found(self.scores, self.flags, cell_records(self.estimator))
-        return make_log(self._source, self._settled, found)
+        return make_log(self._source, self._settled, self._found)
+
+    @property
+    def _found(self) -> Found:
+        """What was found of rows and cells."""
+        from kernmend.report import cell_records
+
+        return Found(self.scores, self.flags, cell_records(self.estimator))
 
     @property
     def changed(self) -> NDArray[np.bool_]:
@@ -115,6 +141,7 @@ def mend(
     keep: Sequence[str] = (),
     layout: Mapping[str, Any] | None = None,
     good: Any = None,
+    labels: str | None = None,
     **params: Any,
 ) -> Mended:
     """Find what is wrong in a data set and mend it.
@@ -135,12 +162,15 @@ def mend(
     missing : sequence of str, optional
         Texts of a file that mean a missing value, besides empty cells and the usual ones.
     keep : sequence of str, optional
-        Columns of a DataFrame or a file that stay as they are.
+        Columns of a DataFrame or a file that stay as they are; "a..d" are those from a to d.
     layout : dict, optional
         Of a text table what is not to be found out: "header" (bool), "delimiter", "decimal", "thousands", "encoding".
     good : array-like, DataFrame or path, optional
         More rows of the same columns, known to be good: `X` is held against them. For "kernel" and "search"; what comes
         back is about `X` alone.
+    labels : str, optional
+        A column of a DataFrame or a file that says "good" or "wrong" of the rows that you know, and nothing of others:
+        good ones are never flagged, wrong ones never learned from. For "kernel" and "search".
     **params
         Parameters of the estimator, such as `contamination=0.1` or `error="entries"`.
 
@@ -165,7 +195,19 @@ def mend(
     options = {"columns": columns, "image_shape": image_shape, "missing": missing, "keep": keep, **(layout or {})}
     source = _as_source(X, **options)
     estimator = make_estimator(method, params, source.bounds)
-    return fit(estimator, source, None if good is None else good_rows(good, source, method, **options))
+    reference = None if good is None else good_rows(good, source, method, **options)
+    return fit(estimator, source, reference, None if labels is None else known(X, source, labels, method))
+
+
+def known(X: Any, source: Table | Dataset, labels: str, method: str) -> Known:
+    """Return which rows a column says to be good, or wrong; ValueError if it does not, or the method cannot know."""
+    if method not in KNOW_GOOD_ROWS:
+        raise ValueError(f"labels are for the methods {' and '.join(KNOW_GOOD_ROWS)}, not for {method}")
+    if isinstance(source, Dataset):
+        return known_in_file(source, labels)
+    if source.columns is None or labels not in source.passed:
+        raise ValueError(f"labels must name a column of X that is not made of numbers, got {labels!r}")
+    return known_rows(list(X[labels]), labels, "X")
 
 
 def _as_source(X: Any, *, columns: Any, image_shape: Any, keep: Sequence[str], **of_text: Any) -> Table | Dataset:
@@ -233,18 +275,25 @@ def check_source(source: Table | Dataset) -> None:
         check_infinite(source.X, source.columns)
 
 
-def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> Mended:
-    """Fit the estimator to what was read, with rows known to be good below it, and return the result in its shape."""
+def fit(estimator: Any, source: Table | Dataset, good: Array | None = None, rows: Known | None = None) -> Mended:
+    """Fit the estimator to what was read, and return the result in its shape.
+
+    `good` are more rows, known to be good, to learn from; `rows` says which of the rows are known.
+    """
     check_source(source)
-    if good is None:
-        estimator.fit(source.X)
-    else:
+    n = len(source.X)
+    rows = Known(np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)) if rows is None else rows
+    if good is not None:
         share = getattr(estimator, "estimator", estimator).contamination
         if not isinstance(share, str) and share > 0:
             raise ValueError(f"contamination={share} is a share of all rows: leave it out where good rows are given")
-        n = len(source.X)
-        estimator.fit(np.vstack([source.X, good]), good=np.arange(n + len(good)) >= n)
+        masks = (np.r_[rows.good, np.ones(len(good), dtype=bool)], np.r_[rows.wrong, np.zeros(len(good), dtype=bool)])
+        estimator.fit(np.vstack([source.X, good]), good=masks[0], wrong=masks[1] if masks[1].any() else None)
         estimator._keep_first(n)
+    elif rows.good.any() or rows.wrong.any():
+        estimator.fit(source.X, good=rows.good, wrong=rows.wrong)
+    else:
+        estimator.fit(source.X)
     if source.columns is not None:  # so that a saved model knows them; without pandas
         estimator.feature_names_in_ = np.array(source.columns, dtype=object)
     settled = settle(estimator.recovered_, source)
@@ -253,23 +302,18 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None) -> M
     return Mended(data, *found, estimator, source, settled)
 
 
-def file_facts(data: Dataset, log: ChangeLog) -> Any:
-    """Return what a report tells of a file: its name, its changes, what its columns are."""
-    from kernmend.report import FileFacts
+def file_facts(data: Dataset, A: Array, found: Found) -> Any:
+    """Return what a report tells of a file that was mended to `A`: its name, its changes, what its columns are."""
+    from kernmend.report import MOST_CELLS, FileFacts
 
+    among, total = worst_rows(data, A, found, MOST_CELLS)
     types = tuple(
         "pixel" if data.image_shape is not None else describe(whole, None if data.formats is None else data.formats[j])
         for j, whole in enumerate(data.integer.tolist())
     )
     passed = tuple((name, data.why_passed.get(name, "not made of numbers")) for name in data.passed)
     name = data.source.name if data.member is None else f"{data.source.name}::{data.member}"
-    return FileFacts(name, log, types, passed, data.rows)
-
-
-def cell_records(estimator: Any) -> NDArray[Any] | None:
-    """Return what a fit tells of each changed cell; None where the method does not say."""
-    told = getattr(estimator, "changes_", None)
-    return None if told is None else np.asarray(told.records)
+    return FileFacts(name, make_log(data, A, found, among), total, types, passed, data.rows, found.records)
 
 
 def _suspects(estimator: Any) -> NDArray[np.bool_]:

@@ -123,6 +123,12 @@ def test_thousands_of_columns(tmp_path):
         ("0,1,2\n5,6,7\n", ("0", "1", "2"), [[5, 6, 7]]),
         ("x y\na 1 2\nb 3 4\n", ("x", "y"), [[1, 2], [3, 4]]),  # R leaves out the name of the index
         ("a,1\nb,2\n", None, [[1], [2]]),
+        (
+            "400 nm,403 nm,406 nm\n.5,.6,.7\n.8,.7,.5\n",
+            ("400 nm", "403 nm", "406 nm"),
+            [[0.5, 0.6, 0.7], [0.8, 0.7, 0.5]],
+        ),
+        ("400 nm,403 nm,406 nm\n5 nm,6 nm,7 nm\n8 nm,7 nm,5 nm\n", None, [[400, 403, 406], [5, 6, 7], [8, 7, 5]]),
         ("x\n1\n\n3\n\n", ("x",), [[1], [NAN], [3]]),  # with one column an empty line is an empty cell
         ("x,y\n1,NA\n?,null\n2,3\n", ("y",), [[NAN], [NAN], [3]]),
         ("x,y,\n1,2,\n3,4,\n", ("x", "y"), [[1, 2], [3, 4]]),

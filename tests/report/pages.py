@@ -47,3 +47,17 @@ def many():
     """10,000 rows of 50 columns, 400 of them random."""
     X, bad = wrong_rows(low_rank(10_000, 50, 3, 0), 0.04, seed=0)
     return OutlierPursuit(tol=1e-3).fit(X), X, bad
+
+
+def table_file(path):
+    """Write the circle, seen by a third column too, as a file with decimal commas, names of rows and codes."""
+    X = circle()[1].copy()
+    X[50, 1] = make_circle(120, random_state=0).X[50, 1]
+    X = np.column_stack([X, X[:, 0] + X[:, 1]])
+    X[50, 1] = np.nan
+    lines = ["name;site_id;x;y;z"]
+    for i, row in enumerate(X.tolist()):
+        numbers = ("" if value != value else f"{value:.3f}".replace(".", ",") for value in row)
+        lines.append(";".join([f"p{i}", str(1000 + 7 * (i % 5)), *numbers]))
+    path.write_text("\n".join(lines) + "\n")
+    return path

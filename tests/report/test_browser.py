@@ -4,10 +4,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from pages import EVIL_LABEL, EVIL_TITLE, circle, clean, linear, many
+from pages import EVIL_LABEL, EVIL_TITLE, circle, clean, linear, many, table_file
+
+import kernmend
 
 HERE = Path(__file__).parent / "browser"
 CHROMIUM = os.environ.get("KERNMEND_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -30,6 +33,9 @@ def test_the_page_works_in_a_browser(tmp_path):
     linear()[0].report(tmp_path / "pictures.html", image_shape=(4, 5))
     linear()[0].report(tmp_path / "wide.html", columns=[f"{'ab'[j % 2]}{j}" for j in range(20)])
     many()[0].report(tmp_path / "many.html")
+    source = table_file(tmp_path / "my table.csv")
+    mended = kernmend.mend(source, gamma=3.0, lam=0.1, rho=1e4, error="rows")
+    mended.report(tmp_path / "file.html")
     done = subprocess.run(
         ["node", HERE / "check.mjs", tmp_path],
         capture_output=True,
@@ -42,3 +48,26 @@ def test_the_page_works_in_a_browser(tmp_path):
     assert len(results) >= 15
     failed = {name: error for name, error in results.items() if error}
     assert not failed, "\n\n".join(f"{name}\n{error}" for name, error in failed.items())
+    check_decisions(tmp_path, source, mended)
+
+
+def check_decisions(folder, source, mended):
+    """What the page downloaded, with one cell rejected, is applied by the command line: all else is as mended."""
+    log = kernmend.io.read_log(folder / "decisions.csv")
+    assert sorted(map(str, log.records[["row", "column", "old", "new", "low", "high", "reason"]])) == sorted(
+        map(str, mended.changes.records[["row", "column", "old", "new", "low", "high", "reason"]])
+    )
+    assert (~log.accepted).sum() == 1
+    target = folder / "reviewed.csv"
+    command = [sys.executable, "-m", "kernmend", "patch", source, folder / "decisions.csv", "-o", target]
+    subprocess.run(command, check=True, capture_output=True)
+    left = log.records[~log.accepted][0]
+    expected = mended.write(folder / "mended.csv").read_text().splitlines()
+    line = expected[1 + left["row"]].split(";")
+    line[["name", "site_id", "x", "y", "z"].index(left["column"])] = left["old"]
+    expected[1 + left["row"]] = ";".join(line)
+    assert target.read_text().splitlines() == expected
+    subprocess.run(
+        [*command[:3], "revert", target, *command[5:7], folder / "back.csv"], check=True, capture_output=True
+    )
+    assert (folder / "back.csv").read_bytes() == source.read_bytes()

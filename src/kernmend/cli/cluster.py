@@ -18,6 +18,7 @@ from kernmend.cli import words as cli_words
 from kernmend.cli import work as cli_work
 from kernmend.cli.targets import Refused, check_free, find_targets, input_file
 from kernmend.estimators._progress import counting_bar
+from kernmend.estimators._trust import OF_ROWS, by_share, list_changes
 from kernmend.io import ChangeLog, FileError, _blocks
 from kernmend.io._change_log import joined
 from kernmend.io.changes import Found, make_log
@@ -120,11 +121,15 @@ def _mend_one(
 ) -> tuple[Any, Any, int, int, ChangeLog | None]:
     """Mend and write one block, on a worker; return scores, flags, values changed and filled in, the log if asked."""
     X = blocks.numbers(k)
-    A, scores, flags = _dask.mend_block(model, X, start)[:3]
+    found = dict(zip(_dask._of_rows(model), _dask.mend_block(model, X, start), strict=True))
+    A, scores, flags = (found[name] for name in ("recovered_", "outlier_scores_", "outliers_"))
     values, changed = blocks.put(folder, k, A)
     changes = None
     if log:
-        changes = make_log(blocks.source(k), values, Found(scores, flags))
+        which = np.flatnonzero((A != X).any(axis=1))
+        told = {name: found[name][which] for name in OF_ROWS if name in found}
+        listed = list_changes(model._rows, which, X[which], A[which], told, by_share=by_share(model))
+        changes = make_log(blocks.source(k), values, Found(scores, flags, listed.records))
         changes = replace(changes, row=changes.row + start)
     return scores, flags, int(changed.sum()), int((changed & np.isnan(X)).sum()), changes
 

@@ -135,6 +135,10 @@ _of_method = _together(
                  help="Compare columns in units of their own spread; auto: where those of a table are far apart."),
     click.option("--bounds", callback=_bounds, metavar="LOW,HIGH",
                  help="Mended values stay within; data: the range of good rows.  [default: that of images]"),
+    click.option("--interval", type=float, metavar="LEVEL",
+                 help="Share of the intervals of mended values that hold the truth.  [default: 0.9]"),
+    click.option("--unsure", type=click.Choice(["mend", "blank", "keep"]),
+                 help="What to do where an interval is wider than its column.  [default: mend]"),
     click.option("--landmarks", type=click.IntRange(min=1), metavar="N",
                  help="Rows to learn from, drawn at random.  [default: 2000 of more than 5000]"),
     click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="Iterations at most."),
@@ -176,13 +180,20 @@ _of_cluster = _together(
 @click.option("--changes", type=FILE, help="A csv of all changes, to edit and apply with kernmend patch.")
 @click.option("--save-model", type=FILE, help="The model, for kernmend apply.")
 @click.option("--good", type=ANY, metavar="FILE", help="Rows known to be good, of the same columns, to learn from.")
+@click.option("--labels", metavar="COLUMN", help="Says good or wrong of the rows that you know, nothing of others.")
 @_of_data
 @_of_layout
 @_of_method
 @_of_cluster
 @_of_run
 def mend(
-    source: Path, workers: int | None, memory: str | None, cluster: str | None, good: Path | None, **options: Any
+    source: Path,
+    workers: int | None,
+    memory: str | None,
+    cluster: str | None,
+    good: Path | None,
+    labels: str | None,
+    **options: Any,
 ) -> None:
     """Find what is wrong in INPUT, mend it, write it in the same format."""
     if workers is not None and cluster is not None:
@@ -192,10 +203,11 @@ def mend(
     if workers is None and cluster is None:
         from kernmend.cli.work import run_mend
 
-        run_mend(source, good=good, **options)
+        run_mend(source, good=good, labels=labels, **options)
     else:
-        if good is not None:
-            raise click.UsageError("--good is for data in memory: leave out --workers and --cluster")
+        for name, value in (("--good", good), ("--labels", labels)):
+            if value is not None:
+                raise click.UsageError(f"{name} is for data in memory: leave out --workers and --cluster")
         from kernmend.cli.cluster import run_mend_by_blocks
 
         where = {"workers": workers, "memory": memory, "cluster": cluster}
@@ -234,7 +246,7 @@ def inspect(source: Path, **options: Any) -> None:
 @_of_run
 def apply(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """Mend each INPUT with MODEL, a file that mend --save-model wrote."""
-    from kernmend.cli.work import run_apply
+    from kernmend.cli.applying import run_apply
 
     run_apply(model, sources, **options)
 
@@ -251,7 +263,7 @@ def patch(**options: Any) -> None:
     Lines in which accepted is no are left alone; a value typed by hand in the column new is taken. A log that does not
     fit its file is refused, and the first difference named.
     """
-    from kernmend.cli.work import run_patch
+    from kernmend.cli.applying import run_patch
 
     run_patch("patch", **options)
 
@@ -267,7 +279,7 @@ def revert(**options: Any) -> None:
 
     Text tables come back byte for byte, other files value for value.
     """
-    from kernmend.cli.work import run_patch
+    from kernmend.cli.applying import run_patch
 
     run_patch("revert", **options)
 

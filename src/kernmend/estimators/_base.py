@@ -246,8 +246,8 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             for name in {*_dask.OF_ROWS, "entry_scores_"} & vars(est).keys():
                 setattr(est, name, getattr(est, name)[:n].copy())
             est._share = float(est.outliers_.mean())
-        inside = self._changed_rows < n
-        self._changed_rows, self._originals = self._changed_rows[inside], self._originals[inside]
+            inside = est._changed_rows < n
+            est._changed_rows, est._originals = est._changed_rows[inside], est._originals[inside]
 
     def _tell(self, X: Array) -> None:
         """Remember what was changed; log the result in one line; warn where the solver did not finish."""

@@ -115,6 +115,7 @@ class RecoverySearch(Explained, NewRowsRecovery):
         known = check_known(good, wrong, len(given))
         with self._far_values(given):
             best._learn_from(best._checked(X), *known, choose=self._choose)
+        best._remember(given)
         self.best_estimator_ = best
         for name, value in vars(best).items():
             if name.endswith("_"):

@@ -213,7 +213,9 @@ def explain(est: Any, row: int) -> Explanation:
 def _cells(est: Any, row: int, old: Array, new: Array, told: NDArray[np.bool_]) -> tuple[CellReason, ...]:
     """Return the reasons of some cells of a row, those that changed most first."""
     rows: RowMender = est._row_mender
-    would = rows.would_be(old, new, bool(est.outliers_[row])) if est.unsure_[row].any() else new
+    would, unsure = new, est.unsure_[row]
+    if unsure.any() and rows.unsure != "mend":
+        would = np.where(unsure, rows.mended_anyway(old, bool(est.outliers_[row])), new)
     hidden = told & ~np.isnan(old[0])
     expected, spread = rows.expectation(old, hidden, whole=bool(est.whole_rows_[row]), new=would)
     unknown = np.full(told.shape, np.nan)
@@ -223,12 +225,12 @@ def _cells(est: Any, row: int, old: Array, new: Array, told: NDArray[np.bool_]) 
     low, high = _bounded(rows, would[0] - half, would[0] + half, columns)
     lowest, highest = (np.broadcast_to(side, new.shape)[0] for side in ranges(rows, old))
     names = getattr(est, "feature_names_in_", None)
-    size = np.abs(np.nan_to_num(would[0] - old[0])) / np.maximum(spread, np.finfo(np.float64).tiny)
+    size = np.abs(np.nan_to_num(would[0] - old[0])) / np.where(spread > 0, spread, 1.0)
     order = columns[told][np.argsort(-size[told], kind="stable")]
     parts = (old[0], new[0], low, high, scores, expected, spread, lowest, highest)
     numbers = zip(*np.column_stack(parts)[order].tolist(), strict=True)
     called = [f"column {j}" if names is None else str(names[j]) for j in order]
-    each = zip(order.tolist(), called, *numbers, est.unsure_[row, order].tolist(), strict=True)
+    each = zip(order.tolist(), called, *numbers, unsure[order].tolist(), strict=True)
     return tuple(CellReason(*cell) for cell in each)
 
 

@@ -4,6 +4,7 @@ A change log is about such cells. In a table of texts they are what stands betwe
 included; in a file of numbers they are the shortest texts that read back as the same numbers.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io._files import FileError
 
+# A number without anything around it.
+PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 Edits: TypeAlias = Iterable[tuple[int, Mapping[int, str]]]
 """New texts by column for some rows, which come in rising order."""
 Places: TypeAlias = NDArray[np.intp]
@@ -62,11 +65,12 @@ class Cells(ABC):
 
 
 def is_same_number(text: str, other: str) -> bool:
-    """Return whether two texts are the same number, as Python writes numbers."""
-    try:
-        return float(text) == float(other)
-    except ValueError:
-        return False
+    """Return whether two texts are the same number, as programs write numbers.
+
+    >>> is_same_number("1.50", "1.5"), is_same_number("1_0", "10"), is_same_number("", "")
+    (True, False, False)
+    """
+    return bool(PLAIN.fullmatch(text) and PLAIN.fullmatch(other)) and float(text) == float(other)
 
 
 class ArrayCells(Cells):

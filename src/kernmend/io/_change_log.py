@@ -62,7 +62,8 @@ class ChangeLog:
 
     def __repr__(self) -> str:
         rows, some = len(np.unique(self.row)), int(self.accepted.sum())
-        return f"<ChangeLog: {len(self)} changes in {rows} rows, {some} accepted>"
+        changes = f"{len(self)} change{'' if len(self) == 1 else 's'} in {rows} row{'' if rows == 1 else 's'}"
+        return f"<ChangeLog: {changes}, {some} accepted>"
 
     def _repr_html_(self) -> str:
         from html import escape

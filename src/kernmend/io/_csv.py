@@ -102,7 +102,14 @@ class CsvGrid:
         record = self.record(number)
         parts = cells(record, self.delimiter)
         for at, text in texts.items():
-            parts[at] = text if isinstance(text, Verbatim) else _rewritten(parts[at], text, self.delimiter)
+            if isinstance(text, Verbatim):
+                if cells(text, self.delimiter) != [text]:
+                    raise FileError(
+                        f"{self.path}: {text[:40]!r} cannot stand in one cell of line {self.line(number):,}"
+                    )
+                parts[at] = text
+            else:
+                parts[at] = _rewritten(parts[at], text, self.delimiter)
         return number, joined(parts, self.delimiter) + record[len(record.rstrip("\r\n")) :]
 
     def line(self, i: int) -> int:

@@ -42,8 +42,8 @@ def find_header(top: Sequence[Sequence[str]], missing: frozenset[str], told: boo
 def _named_by_words(first: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:
     """Return whether the first record names the columns because of its words.
 
-    It does if it has no number; if a word stands above numbers; if only its first cell is empty, above an index; or if
-    it counts 0, 1, 2, ...: the names that pandas gives.
+    It does if it has no number; if a word stands above numbers, or numbers with a unit above such without; if only its
+    first cell is empty, above an index; or if it counts 0, 1, 2, ...: the names that pandas gives.
     """
     if not rows or all(text in missing for text in first):
         return False
@@ -54,10 +54,18 @@ def _named_by_words(first: Sequence[str], rows: Sequence[Sequence[str]], missing
         return True
     if any(_of_numbers([row[j] for row in rows], missing) for j in words):
         return True
+    units = [j for j, text in enumerate(first) if _has_letters(text) and is_number(text)]  # 400 nm above 0.125
+    if len(units) >= EVEN and not any(_has_letters(row[j]) for row in rows for j in units):
+        return True
     count = [str(j) for j in range(len(first))]
     if first[0] == "":
         return all(row[0] not in missing for row in rows) and len(set(first)) == len(first)
     return len(first) > 2 and list(first) == count and not all(list(row) == count for row in rows)
+
+
+def _has_letters(text: str) -> bool:
+    """Return whether a text has letters besides the e of an exponent."""
+    return any(letter.isalpha() and letter not in "eE" for letter in text)
 
 
 def _of_numbers(cells: Sequence[str], missing: frozenset[str]) -> bool:

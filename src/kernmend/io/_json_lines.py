@@ -76,7 +76,18 @@ class JsonGrid:
     def _edited(self, row: int, texts: Mapping[int, str]) -> tuple[int, str]:
         """Return the number of the line of a row, and that line with other values."""
         number = int(self.rows[row])
+        for text in texts.values():
+            if isinstance(text, Verbatim) and text and not _is_value(text):
+                raise FileError(f"{self.path}: {text[:40]!r} is no value of JSON for line {number + 1:,}")
         return number, _replaced(self.line(number), {self.header[at]: text for at, text in texts.items()})
+
+
+def _is_value(text: str) -> bool:
+    """Return whether a text is one value of JSON, and nothing else."""
+    try:
+        return bool(_decoder.raw_decode(text)[1] == len(text)) and "\n" not in text
+    except (ValueError, RecursionError):
+        return False
 
 
 def _shown(value: str) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io._cells import number_texts
 from kernmend.io._change_log import ChangeLog
+from kernmend.io.frames import changed
 
 MISSING, WRONG = "missing", "wrong"
 
@@ -24,17 +25,19 @@ class Found(NamedTuple):
 # --- making -----------------------------------------------------------------------------------------------------------
 
 
-def make_log(source: Any, A: Array, found: Found) -> ChangeLog:
+def make_log(source: Any, A: Array, found: Found, among: NDArray[np.bool_] | None = None) -> ChangeLog:
     """Return the log of what differs between the numbers of `source` and the mended `A`.
 
     `source` is a data set, a block of one, or a table without a file, whose numbers become texts. `A` is as it will be
-    written: rounded as the file writes its numbers. Changes that were proposed and not made are not accepted.
+    written: rounded as the file writes its numbers. Changes that were proposed and not made are not accepted. `among`
+    chooses rows, all if it is None.
     """
     X = source.X
-    differs = ~((A == X) | (np.isnan(A) & np.isnan(X)))
+    differs = changed(A, X)
     notes = _Notes(found, X.shape)
     asked = notes.refused & ~differs
-    rows, columns = np.nonzero(differs | asked)
+    listed = differs | asked
+    rows, columns = np.nonzero(listed if among is None else listed & among[:, np.newaxis])
     values = np.where(asked[rows, columns], notes.get("new", rows, columns), A[rows, columns]).astype(A.dtype)
     missing = np.isnan(X[rows, columns])
     labels = source.row_labels
@@ -54,6 +57,21 @@ def make_log(source: Any, A: Array, found: Found) -> ChangeLog:
         accepted=~asked[rows, columns],
     )
     return _in_blocks(log, source, columns) if _has_pixels(source) else log
+
+
+def worst_rows(source: Any, A: Array, found: Found, most: int) -> tuple[NDArray[np.bool_], int]:
+    """Return the rows whose changes are shown where there may be `most`, and the number of all changes.
+
+    Flagged rows come first, the worst of them first; one row is always there.
+    """
+    counts = changed(A, source.X).sum(axis=1)
+    if found.records is not None:
+        np.add.at(counts, found.records["row"][~found.records["accepted"]], 1)
+    order = np.lexsort((-found.scores, ~found.flags, counts == 0))
+    before = np.cumsum(counts[order]) - counts[order]
+    out = np.zeros(len(counts), dtype=bool)
+    out[order[(before == 0) | (before + counts[order] <= most)]] = True
+    return out, int(counts.sum())
 
 
 class _Notes:

@@ -77,9 +77,7 @@ def _measured(
 
     `known` are the names of its columns.
     """
-    for name in keep:
-        if name not in known:
-            raise ValueError(f"there is no column {name!r} to keep")
+    keep = [name for one in keep for name in _named(one, known)]
     table = make(X, columns)
     names = table.columns or ()
     if columns is not None or table.integer is None or len(set(names)) < len(names):
@@ -93,6 +91,16 @@ def _measured(
     if stay.all():
         return table
     return make(X, [name for name, own in zip(names, stay, strict=True) if own])
+
+
+def _named(column: str, known: Sequence[str]) -> Sequence[str]:
+    """Return the columns that a name, or first..last, stands for; ValueError if there are none."""
+    first, _, last = column.partition("..")
+    if column in known:
+        return [column]
+    if first in known and last in known and known.index(first) <= known.index(last):
+        return known[known.index(first) : known.index(last) + 1]
+    raise ValueError(f"there is no column {column!r} to keep")
 
 
 def settle(A: Array, table: Any) -> Array:

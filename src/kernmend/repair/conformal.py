@@ -14,22 +14,39 @@ the good rows as these did is taken for rows whose truth may be any good row, an
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Found
-from kernmend.repair.calibrate import in_order
+from kernmend.repair.calibrate import FEW_ENTRIES, in_order
 from kernmend.repair.filling import ENOUGH, Filler
-from kernmend.repair.intervals import KINDS, MISSING, WHOLE, Intervals, conformal_quantile, scales, some_rows
+from kernmend.repair.intervals import (
+    KINDS,
+    MISSING,
+    WHOLE,
+    Intervals,
+    by_kind,
+    column_factors,
+    conformal_quantile,
+    evenly,
+    scales,
+    some_rows,
+)
 from kernmend.repair.row_mender import RowMender
 
 TRIED = 100
 """Rows that are tried for each kind, at most: the coverage of a 90 % interval then has a standard error of 3 %."""
-FOLDS = 5
-"""Parts into which few good rows are divided, each held out once."""
+SHARE, FOLDS = 0.3, 3
+"""Share of the good rows that is held out at a time, at most, and how often that is done where rows are few."""
+ITERATIONS = 50
+"""Iterations of mending a row that is tried, at most: the rows that take more are few."""
+AGAINST = 900
+"""Good rows that trials are mended against, at most: their eigendecomposition takes a tenth of that of 2,000."""
+SEVERAL = 5
+"""Flagged rows from which on their entries can be exchanged to make rows by chance."""
 FEWEST = 10
 """Good rows below which nothing is known of an interval."""
 
@@ -61,10 +78,11 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     Ctrl-C ends the trials, not the fit.
     """
     found: list[Residuals] = []
-    good = np.flatnonzero(~fitted.found.rows)
+    good, L = np.flatnonzero(~fitted.found.rows), rows.mender.L
+    factors = column_factors(L)
     if len(good) >= FEWEST:
         try:
-            for trial in _trials(rows, fitted, good, seed):
+            for trial in _trials(rows, fitted, good, factors, seed):
                 found += trial.residuals()
         except KeyboardInterrupt:
             found = []
@@ -73,22 +91,22 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
         parts = [each for each in found if each.kind == kind]
         values, weights = (np.concatenate([np.zeros(0), *(each[place] for each in parts)]) for place in (1, 2))
         quantiles.append(conformal_quantile(values, level, weights))
-    return Intervals.against(rows.mender.L, level, np.array(quantiles))
+    return Intervals.against(L, level, np.array(quantiles), factors)
 
 
-def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], seed: int) -> "list[Trial]":
+def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, seed: int) -> "list[Trial]":
     """Return parts of the good rows to hold out, with the others: several where rows are few.
 
     Rows that lack nothing are held out if there are enough. What is drawn does not depend on the order of the data.
     """
     rng = np.random.default_rng(seed)
     whole = good[~np.isnan(fitted.X[good]).any(axis=1)]
-    count = max(1, min(TRIED, len(good) // FOLDS))
+    count = max(1, min(TRIED, int(SHARE * len(good))))
     from_these = whole if len(whole) >= 2 * count else good
     from_these = from_these[np.lexsort(fitted.filled[from_these].T[::-1])]
     order = rng.permutation(from_these)
-    folds = min(len(order) // count, -(-TRIED // count), FOLDS)
-    return [Trial(rows, fitted, good, order[k * count : (k + 1) * count], rng) for k in range(folds)]
+    folds = min(len(order) // count, TRIED // count, FOLDS)
+    return [Trial(rows, fitted, good, factors, order[k * count : (k + 1) * count], rng) for k in range(folds)]
 
 
 @dataclass(frozen=True)
@@ -98,6 +116,7 @@ class Trial:
     rows: RowMender
     fitted: Fitted
     good: NDArray[np.intp]
+    factors: Array
     held: NDArray[np.intp]
     rng: np.random.Generator
 
@@ -109,8 +128,10 @@ class Trial:
     @cached_property
     def against(self) -> RowMender:
         """What judges and mends rows against the others."""
-        L = self.fitted.filled[np.setdiff1d(self.good, self.held)]
-        return replace(self.rows, mender=self.rows.mender.with_rows(L), detector=self.rows.detector.against(L))
+        L = some_rows(self.fitted.filled[np.setdiff1d(self.good, self.held)], AGAINST)
+        budget: dict[str, Any] = {"max_iter": min(ITERATIONS, self.rows.max_iter), "tol": max(1e-5, self.rows.tol)}
+        mender, detector = self.rows.mender.with_rows(L), self.rows.detector.against(L)
+        return replace(self.rows, mender=mender, detector=detector, **budget)
 
     def residuals(self) -> list[Residuals]:
         """Return the residuals of all kinds of changes that can be tried."""
@@ -120,10 +141,21 @@ class Trial:
         for donors, replaced in ((partly, True), (found.rows & ~partly, self.rows.settings.error.by_entry)):
             if donors.any():
                 drawn = self._drawn(donors)
-                errors = X[drawn] - mended[drawn]
-                wrong = np.where(errors == 0.0, self.truth, X[drawn]) if replaced else self.truth + errors
-                out += self._injected(wrong, int(donors.sum()), 0.0 if replaced else self.by_chance(errors))
+                anywhere = 0.0 if replaced else self.by_chance(drawn)
+                wrong = self._wrong(X[drawn], mended[drawn], replaced=replaced)
+                out += self._injected(wrong, int(donors.sum()), anywhere)
         return out
+
+    def _wrong(self, X: Array, mended: Array, *, replaced: bool) -> Array:
+        """Return the rows that are held out with the errors of rows `X` that were mended.
+
+        `replaced` says that entries are wrong: if they are few of a row, they get what the wrong row has there, which
+        says nothing of the truth. Errors of many entries are added, as those of whole rows are.
+        """
+        errors = X - mended
+        few = np.abs(errors) > self.rows.entry_tolerance
+        few &= replaced & (few.mean(axis=1, keepdims=True) <= FEW_ENTRIES)
+        return np.where(few, X, self.truth + errors)
 
     def _drawn(self, donors: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return the numbers of some of the marked rows, one for each row that is held out."""
@@ -144,7 +176,7 @@ class Trial:
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
         filler = Filler.against(others[: done if done >= ENOUGH else None])
         A = filler.fill(np.where(hidden | lacks[self.held], np.nan, self.truth))
-        values = self._scaled(A, hidden & ~lacks[self.held])
+        values = self._scaled(A, hidden & ~lacks[self.held], MISSING)
         return Residuals(MISSING, values, np.ones(values.size))
 
     def _injected(self, X: Array, count: int, anywhere: float) -> list[Residuals]:
@@ -160,24 +192,30 @@ class Trial:
         for kind in np.unique(kinds[found.rows]).tolist():
             which = changed & (kinds == kind)[:, np.newaxis]
             share = anywhere if kind == WHOLE else 0.0
-            near, far = self._scaled(A, which), self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0)
+            near = self._scaled(A, which, kind)
+            far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0)
             weight = count / len(X) * near.size
             for values, part in ((near, 1.0 - share), (far, share)):
                 out.append(Residuals(kind, values, np.full(values.size, part * weight / max(values.size, 1))))
         return out
 
-    def by_chance(self, errors: Array) -> float:
+    def by_chance(self, flagged: NDArray[np.intp]) -> float:
         """Return which share of flagged rows is as near to the good rows as rows by chance are, at most 1.
 
-        By chance are rows whose entries are drawn from good rows, each from another one, with the errors added: those
-        belong to no good row. As many rows as come nearer than the flagged ones did are half of the share.
+        By chance are rows each of whose entries is that of another flagged row; where these are fewer than `SEVERAL`,
+        that of another good row, with the errors added. Both belong to no good row. If flagged rows do not either, as
+        many rows by chance are nearer to the good rows than they are as are farther from them.
         """
-        L = self.against.mender.L
-        n, d = errors.shape
-        given = np.nan_to_num(errors)
-        X = L[self.rng.integers(0, len(L), (n, d)), np.arange(d)] + given
-        A = self.against.mender.mend(X, self.rows.settings, max_iter=self.rows.max_iter)
-        nearer = np.square(X - A).sum(axis=1) <= np.square(given).sum(axis=1)
+        n, L = len(flagged), self.against.mender.L
+        rows = self.fitted.filled[flagged]
+        errors = rows - self.fitted.mended[flagged]
+        columns = np.arange(rows.shape[1])
+        if np.unique(flagged).size >= SEVERAL:
+            X = rows[self.rng.integers(0, n, rows.shape), columns]
+        else:
+            X = L[self.rng.integers(0, len(L), rows.shape), columns] + errors
+        A = self.against.mender.mend(X, self.rows.settings, max_iter=ITERATIONS // 2)
+        nearer = np.square(X - A).sum(axis=1) <= np.square(errors).sum(axis=1)
         return min(1.0, 2.0 * float(nearer.mean()))
 
     def _anywhere(self, count: int) -> Array:
@@ -188,15 +226,18 @@ class Trial:
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
         changed: NDArray[np.bool_] = np.not_equal(A, X[drawn])
-        return self._distances(A, other)[changed]
+        return self._distances(A, other, WHOLE, np.full(count, -1))[changed]
 
-    def _scaled(self, A: Array, which: NDArray[np.bool_]) -> Array:
-        """Return |truth - A| in units of its scale, of the given entries."""
-        return self._distances(A, self.truth)[which & ~np.isnan(self.fitted.X[self.held])]
+    def _scaled(self, A: Array, which: NDArray[np.bool_], kind: int) -> Array:
+        """Return |truth - A| in units of its scale, of the given entries of rows that were changed in one way."""
+        some = self.good[evenly(len(self.good))]
+        places = np.minimum(np.searchsorted(some, self.held), len(some) - 1)
+        left_out = np.where(some[places] == self.held, places, -1)
+        return self._distances(A, self.truth, kind, left_out)[which & ~np.isnan(self.fitted.X[self.held])]
 
-    def _distances(self, A: Array, truth: Array) -> Array:
-        """Return |truth - A| in units of its scale."""
-        L = self.against.mender.L
-        scale = scales(A, some_rows(L), L.std(axis=0))
+    def _distances(self, A: Array, truth: Array, kind: int, left_out: NDArray[np.intp]) -> Array:
+        """Return |truth - A| in units of its scale, that which all good rows but the one left out give."""
+        L = self.fitted.filled[self.good]
+        scale = scales(A, some_rows(L), L.std(axis=0), left_out) * by_kind(self.factors, kind)
         out: Array = np.abs(A - truth) / np.maximum(scale, np.finfo(np.float64).tiny)
         return out

@@ -1,18 +1,21 @@
 """Intervals of mended values: a half-width for each, the product of a quantile and a scale.
 
-    half-width of entry j of a mended row a = q(kind) s_j(a),
+    half-width of entry j of a mended row a = q(kind) f_j(kind) s_j(a),
     s_j(a)^2 = mean over the nearest good rows b of (b_j - a_j)^2  +  (FLOOR spread_j)^2
 
-The scale s is known before the truth is; it is large where good rows differ from each other. The quantile q is one for
-each kind of change (`KINDS`) and comes from `conformal.py`.
+The scale f s is known before the truth is. s is large where good rows differ from each other. For single entries, f is
+large for columns of which the others say little (`column_factors`); for rows that are wrong as a whole it is 1. The
+quantile q is one for each kind of change (`KINDS`) and comes from `conformal.py`.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.detect.entries import Conditional
 from kernmend.linalg.distances import row_blocks, squared_distances
 
 KINDS = ("whole", "entries", "missing")
@@ -32,28 +35,30 @@ SAME = 1e-12
 class Intervals:
     """How sure mended values are, at one level.
 
-    `quantiles` has the multiple of the scale for each of `KINDS`, infinite where nothing is known of a kind. `widths`
-    are those of the columns themselves, the central share `level` of the good values, and `spreads` their standard
-    deviations; `L` are good rows. All are in the units in which rows are compared.
+    `quantiles` has the multiple of the scale for each of `KINDS`, infinite where nothing is known of a kind, `factors`
+    that of each column for single entries. `widths` are those of the columns themselves, the central share `level` of
+    the good values, and `spreads` their standard deviations; `L` are good rows. All are in the units in which rows are
+    compared.
     """
 
     level: float
     quantiles: Array
+    factors: Array
     widths: Array
     spreads: Array
     L: Array
 
     @classmethod
-    def against(cls, L: Array, level: float, quantiles: Array) -> "Intervals":
+    def against(cls, L: Array, level: float, quantiles: Array, factors: Array) -> "Intervals":
         """Return the intervals with scales from the good rows `L`."""
         low, high = np.quantile(L, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         widths = np.where(high > low, high - low, np.ptp(L, axis=0))
-        return cls(level, np.asarray(quantiles, dtype=np.float64), widths, L.std(axis=0), some_rows(L))
+        return cls(level, quantiles, factors, widths, L.std(axis=0), some_rows(L))
 
     def half_widths(self, A: Array, kinds: NDArray[np.intp]) -> Array:
         """Return the half-widths of the entries of mended rows, `kinds` saying in what each row was changed."""
         quantiles = self.quantiles[kinds][:, np.newaxis]
-        scale = scales(A, self.L, self.spreads)
+        scale = scales(A, self.L, self.spreads) * by_kind(self.factors, kinds)
         out: Array = np.where(np.isinf(quantiles), np.inf, np.where(np.isinf(quantiles), 1.0, quantiles) * scale)
         return out
 
@@ -63,15 +68,40 @@ class Intervals:
         return out
 
 
+def by_kind(factors: Array, kinds: Any) -> Array:
+    """Return the factors of the columns for rows that are changed in single entries, 1 for others."""
+    return np.where(np.reshape(kinds, (-1, 1)) == WHOLE, 1.0, factors)
+
+
+def column_factors(L: Array) -> Array:
+    """Return for each column how far the other columns are off from it, in units of its typical scale.
+
+    The first is the root mean square error of predicting a column of good rows from the others, leave-one-out.
+    """
+    every, spreads = some_rows(L), L.std(axis=0)
+    size = np.where(spreads > 0, spreads, 1.0)
+    Z = (every - every.mean(axis=0)) / size
+    errors = np.sqrt(np.mean(np.square(Z - Conditional.of(Z).predict(Z, np.arange(len(Z)))), axis=0))
+    typical = np.sqrt(np.mean(np.square(scales(every, every, spreads)), axis=0)) / size
+    out: Array = np.maximum(errors, FLOOR) / np.where(typical > 0, typical, 1.0)
+    return out
+
+
 def some_rows(L: Array, most: int = MOST) -> Array:
     """Return at most so many of the rows, evenly spaced."""
-    return L if len(L) <= most else L[np.linspace(0, len(L) - 1, most).astype(np.intp)]
+    return L if len(L) <= most else L[evenly(len(L), most)]
 
 
-def scales(A: Array, L: Array, spreads: Array) -> Array:
+def evenly(n: int, most: int = MOST) -> NDArray[np.intp]:
+    """Return at most so many of the first n numbers, evenly spaced."""
+    return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
+
+
+def scales(A: Array, L: Array, spreads: Array, left_out: NDArray[np.intp] | None = None) -> Array:
     """Return the root mean square difference of each entry from those of the nearest other rows of `L`, with its floor.
 
-    A row of `L` that is equal to a row of `A` is that row itself, and does not count.
+    A row of `L` that is equal to a row of `A` is that row itself, and does not count. Nor does the one whose number is
+    in `left_out`, one for each row of `A`, -1 for none: the truth of a row that is tried.
 
     >>> scales(np.array([[0.0]]), np.array([[-3.0], [4.0], [0.0]]), np.array([0.0]))
     array([[3.53553391]])
@@ -80,6 +110,9 @@ def scales(A: Array, L: Array, spreads: Array) -> Array:
     for rows in row_blocks(len(A), max(len(L), NEAREST * A.shape[1])):
         distances = squared_distances(A[rows], L)
         distances[distances <= size] = np.inf
+        if left_out is not None:
+            known = np.flatnonzero(left_out[rows] >= 0)
+            distances[known, left_out[rows][known]] = np.inf
         nearest = np.argpartition(distances, min(NEAREST, len(L)) - 1, axis=1)[:, :NEAREST]
         squares = np.square(L[nearest] - A[rows][:, np.newaxis])
         others = np.isfinite(np.take_along_axis(distances, nearest, axis=1))

@@ -148,14 +148,10 @@ class RowMender:
         """Return which rows are wrong in single entries only: without these they look as good rows do."""
         return found.rows & ~found.whole if self.by_entries else np.zeros(len(found.rows), dtype=bool)
 
-    def would_be(self, X: Array, new: Array, flagged: bool) -> Array:
-        """Return one row of the data with what mending says of values that are unsure, whatever is done with these.
-
-        `new` is what the row became; only what is blank there, or as it was, is worked out again.
-        """
+    def mended_anyway(self, X: Array, flagged: bool) -> Array:
+        """Return one row of the data as it would be if unsure values were mended as all others."""
         known = np.array([flagged])
-        A = replace(self, intervals=None).mend(X, ~known, known)[0]
-        return np.where(np.isnan(new) | (new == X), A, new)
+        return replace(self, intervals=None).mend(X, ~known, known)[0]
 
     def expectation(self, X: Array, told: NDArray[np.bool_], *, whole: bool, new: Array) -> tuple[Array, Array]:
         """Return what the marked entries of one row are expected to be, and how far good rows are from that (one sd).

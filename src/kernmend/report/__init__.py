@@ -1,7 +1,7 @@
 """What a fitted estimator found: first a plain dict of facts, then one self-contained page."""
 
-from kernmend.report._changes import FileFacts
+from kernmend.report._changes import MOST_CELLS, FileFacts, cell_records
 from kernmend.report.facts import report_data
 from kernmend.report.page import render, write_page
 
-__all__ = ["FileFacts", "render", "report_data", "write_page"]
+__all__ = ["MOST_CELLS", "FileFacts", "cell_records", "render", "report_data", "write_page"]

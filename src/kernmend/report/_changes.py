@@ -9,30 +9,34 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io import ChangeLog
-from kernmend.io.changes import Found, make_log
+from kernmend.io._patching import PIXELS
+from kernmend.io.changes import Found, make_log, worst_rows
 from kernmend.report._given import Given, Rows, rounded
 
-# Bytes of all lines in a page, as text: with rows, map and scores a page stays below 5 MB.
-MOST_BYTES = 2_000_000
+# Number of cells whose changes are looked at for a page, and bytes of those kept there, as text: with rows, map and
+# scores a page of 10,000 rows stays below 2 MB.
+MOST_CELLS, MOST_BYTES = 20_000, 800_000
 # Number of good rows beside a mended one that are named, and number of rows for which they are looked up.
 NEAREST, EXPLAINED = 3, 200
-TEXTS = ("column", "old", "new", "low", "high", "kind", "score", "reason")
-"""What of a line is kept as text, in the order of the file."""
+LEFT_OUT = "The page holds {:,} of {:,} changes, those of the worst rows; kernmend mend --changes writes all."
 
 
 @dataclass(frozen=True)
 class FileFacts:
     """What is known of the file that was mended.
 
-    `name` is what was typed for it, `log` its change log, `types` what each feature is in words, `passed` the columns
-    that were passed over, with reasons, `rows` the numbers of the rows in the file if some of these are left out.
+    `name` is what was typed for it, `log` its change log, of the worst rows if it is long, `total` the number of all
+    changes, `types` what each feature is in words, `passed` the columns that were passed over, with reasons, `rows` the
+    numbers of the rows in the file if some of these are left out, `records` what is known of single cells.
     """
 
     name: str
     log: ChangeLog
+    total: int
     types: tuple[str, ...]
     passed: tuple[tuple[str, str], ...]
     rows: NDArray[np.intp] | None = None
+    records: NDArray[Any] | None = None
 
     @property
     def skipped(self) -> list[int]:
@@ -54,21 +58,22 @@ class ChangedRows:
     image_shape: tuple[int, ...] | None
 
 
-def log_of(est: Any, given: Given, image_shape: Any) -> ChangeLog:
-    """Return the change log of a fitted estimator that mended no file: numbers as texts."""
+def log_of(est: Any, given: Given, image_shape: Any) -> tuple[ChangeLog, int]:
+    """Return the change log of the worst rows of a fitted estimator that mended no file, and the number of changes."""
     rows = given.changed
     labels = None if given.row_labels is None else tuple(given.row_labels[row] for row in rows.tolist())
     source = ChangedRows(given.before(rows), rows, given.columns, labels, image_shape)
-    told = getattr(est, "changes_", None)
-    records = None if told is None else told.records
+    records = cell_records(est)
     if records is not None:
         records = records[np.isin(records["row"], rows)]
         records = records.copy()
         records["row"] = np.searchsorted(rows, records["row"])
-    return make_log(source, given.after(rows), Found(est.outlier_scores_[rows], est.outliers_[rows], records))
+    after, found = given.after(rows), Found(est.outlier_scores_[rows], est.outliers_[rows], records)
+    among, total = worst_rows(source, after, found, MOST_CELLS)
+    return make_log(source, after, found, among), total
 
 
-def change_facts(est: Any, given: Given, log: ChangeLog, file: FileFacts | None) -> dict[str, Any]:
+def change_facts(est: Any, given: Given, log: ChangeLog, total: int, file: FileFacts | None) -> dict[str, Any]:
     """Return the lines of a change log, those of the worst rows first, as many as fit, and the nearest good rows.
 
     Texts are as in the file of the log, an apostrophe before what might be a formula; `numbers` are old, new, low and
@@ -77,27 +82,43 @@ def change_facts(est: Any, given: Given, log: ChangeLog, file: FileFacts | None)
     at = log.row if file is None or file.rows is None else np.searchsorted(file.rows, log.row)
     order = np.lexsort((np.arange(len(log)), at, -est.outlier_scores_[at], ~est.outliers_[at]))
     lines = list(log.lines())[1:]
-    numbers = _numbers(est, given, log, at)
+    numbers = _numbers(given, log, at, cell_records(est) if file is None else file.records)
     known: dict[str, int] = {}
     kept, size = [], 0
     for k in order.tolist():
         _, label, *texts, accepted = lines[k]
+        size += sum(len(text.encode()) + 4 for text in {label, *texts} if text not in known)
         places = [known.setdefault(text, len(known)) for text in (label, *texts)]
         line = [int(at[k]), *places, int(accepted == "yes"), numbers[k]]
-        size += len(json.dumps(line)) + (len(texts[-1]) if places[-1] == len(known) - 1 else 0)
+        size += len(json.dumps(line))
         if size > MOST_BYTES:
             break
         kept.append(line)
-    rows = list(dict.fromkeys(line[0] for line in kept))
+    rows, known_texts = list(dict.fromkeys(line[0] for line in kept)), list(known)
+    shown = sum(_size(known_texts[line[2]]) for line in kept)
     return {
-        "total": len(log),
-        "texts": list(known),
+        "total": total,
+        "cells": shown,
+        "words": "" if shown >= total else LEFT_OUT.format(shown, total),
+        "texts": known_texts,
         "lines": kept,
         "nearest": _nearest(est, rows, given),
     }
 
 
-def _numbers(est: Any, given: Given, log: ChangeLog, at: Rows) -> list[list[float | None] | None]:
+def _size(column: str) -> int:
+    """Return the number of cells that a line is about, by the name of its column."""
+    pixels = PIXELS.fullmatch(column)
+    return 1 if pixels is None else int(pixels[2]) - int(pixels[1]) + 1
+
+
+def cell_records(est: Any) -> NDArray[Any] | None:
+    """Return what a fit tells of each changed cell; None where the method does not say."""
+    told = getattr(est, "changes_", None)
+    return None if told is None else np.asarray(told.records)
+
+
+def _numbers(given: Given, log: ChangeLog, at: Rows, records: NDArray[Any] | None) -> list[list[float | None] | None]:
     """Return old, new, low and high of each line as numbers; None for those that are about several cells."""
     names = given.columns or tuple(f"column {j}" for j in range(given.shape[1]))
     places = {name: j for j, name in enumerate(names)}
@@ -108,9 +129,7 @@ def _numbers(est: Any, given: Given, log: ChangeLog, at: Rows) -> list[list[floa
     order = np.searchsorted(given.changed, rows)
     before = given.before(given.changed)
     values[single, 0], values[single, 1] = before[order, columns], given.recovered[rows, columns]
-    told = getattr(est, "changes_", None)
-    if told is not None:
-        records = told.records
+    if records is not None:
         keys, wanted = records["row"] * given.shape[1] + records["column"], at * given.shape[1] + place
         place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
         found = single & (keys[place] == wanted) if len(keys) else np.zeros(len(log), dtype=bool)
@@ -122,7 +141,7 @@ def _numbers(est: Any, given: Given, log: ChangeLog, at: Rows) -> list[list[floa
 
 def _nearest(est: Any, rows: list[int], given: Given) -> dict[str, list[list[Any]]]:
     """Return the good rows nearest to what flagged rows became: their numbers and names."""
-    if not hasattr(est, "explain") or getattr(est, "changes_", None) is None:
+    if not hasattr(est, "explain") or cell_records(est) is None:
         return {}
     out = {}
     for row in [row for row in rows if est.outliers_[row]][:EXPLAINED]:

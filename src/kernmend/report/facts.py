@@ -47,7 +47,7 @@ def report_data(
     order = np.concatenate([scores["flagged"], worst_first(est.outlier_scores_, np.flatnonzero(~est.outliers_))])
     order = order.astype(np.intp)
     rows = _rows.row_facts(given, order, max_rows, view, image_shape, _bounds(est))
-    log = log_of(est, given, image_shape) if file is None else file.log
+    log, total = log_of(est, given, image_shape) if file is None else (file.log, file.total)
     flagged = int(est.outliers_.sum())
     first = order[: max(flagged, len(rows["shown"]))]
     facts = {
@@ -63,7 +63,7 @@ def report_data(
         "stop": {"reason": est.stop_reason_, "words": STOPPED[est.stop_reason_], "n_iter": int(est.n_iter_)},
         "columns": column_facts(est, given, file),
         "scores": scores,
-        "changes": change_facts(est, given, log, file),
+        "changes": change_facts(est, given, log, total, file),
         "skipped_rows": [] if file is None else file.skipped,
         "commands": _commands(est, file),
         "rows": rows,
@@ -116,11 +116,6 @@ def _left_out(facts: dict[str, Any]) -> list[str]:
     """Return what is in the data but not in the facts, in words."""
     n_rows, rows = facts["n_rows"], facts["rows"]
     out = []
-    if len(facts["changes"]["lines"]) < facts["changes"]["total"]:
-        out.append(
-            f"The page holds {len(facts['changes']['lines']):,} of {facts['changes']['total']:,} changes, those of the "
-            "worst rows; all are in the file that kernmend mend --changes writes."
-        )
     if facts["n_flagged"] > len(rows["shown"]):
         out.append(
             f"The worst {len(rows['shown']):,} of {facts['n_flagged']:,} flagged rows are shown before and after."

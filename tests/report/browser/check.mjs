@@ -7,7 +7,7 @@ import { launch, open } from "./browser.mjs";
 
 const folder = process.argv[2];
 const address = (name) => pathToFileURL(join(folder, `${name}.html`)).href;
-const PAGES = ["table", "clean", "curves", "pictures", "wide", "many"];
+const PAGES = ["table", "clean", "curves", "pictures", "wide", "many", "file"];
 
 const text = (page, selector) => page.locator(selector).first().textContent();
 const factsOf = (page) => page.evaluate(() => JSON.parse(document.getElementById("facts").textContent));
@@ -81,6 +81,7 @@ const checks = {
 
   async "a click on the histogram sets the threshold there"(browser) {
     const { page } = await open(browser, address("curves"));
+    await page.locator("#histogram svg").scrollIntoViewIfNeeded();
     const box = await page.locator("#histogram svg").boundingBox();
     const at = async () => Number(await page.locator("#histogram line.threshold").getAttribute("x1"));
     await page.mouse.click(box.x + 200, box.y + 100);
@@ -180,8 +181,10 @@ const checks = {
     const facts = await factsOf(page);
     await page.locator("#list [data-row]").first().hover();
     assert.equal(await text(page, "#list thead th:last-child"), facts.rows.columns[1]);
-    assert.equal(await text(page, "#list .name"), facts.scores.labels[0]);
-    assert.equal(await text(page, "#inspector .name"), facts.scores.labels[0]);
+    const name = `row ${facts.scores.rows[0]} · ${facts.scores.labels[0]}`;
+    assert.equal(await text(page, "#list .name"), name);
+    assert.equal(await text(page, "#inspector .name"), name);
+    assert.equal(await text(page, "#changes h3"), name);
     assert.equal(await page.locator("img, iframe, b").count(), 0);
     assert.equal(dialogs, 0);
   },
@@ -231,6 +234,123 @@ const checks = {
     const points = await card.locator("path.before, path.after").evaluateAll((paths) => paths.map((path) => path.getTotalLength()));
     assert.equal(points.length, 2);
     assert.ok(points.every((length) => length > 100));
+  },
+
+  async "the threshold of the slider is a command"(browser) {
+    const { page } = await open(browser, address("file"));
+    await slide(page, 300);
+    const wanted = Number((await text(page, "#count")).match(/: (\d+) of/)[1]);
+    const share = Number((wanted / 120).toPrecision(4));
+    assert.equal(await text(page, "#advice code"), `kernmend mend 'my table.csv' --contamination ${share}`);
+    await page.click("#reset");
+    assert.equal(await page.isVisible("#advice"), false);
+  },
+
+  async "columns come first, with what was passed over and why"(browser) {
+    const { page } = await open(browser, address("file"));
+    const first = await page.$$eval("main section", (nodes) => nodes[0].textContent);
+    assert.match(first, /3 columns looked at, 2 passed over/);
+    const cells = await page.$$eval("#columns tbody tr", (rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent.trim())));
+    assert.deepEqual(cells[0].slice(0, 2), ["x", "numbers, 3 decimals"]);
+    assert.deepEqual(cells.slice(3), [["name", "passed over: names the rows"], ["site_id", "passed over: codes"]]);
+  },
+
+  async "cells and rows are rejected and accepted by pointer, and taken back"(browser) {
+    const { page } = await open(browser, address("file"));
+    const total = (await factsOf(page)).changes.lines.length;
+    const decided = () => text(page, "#decided");
+    assert.equal(await decided(), `${total} of ${total} changes accepted, 0 rejected`);
+    assert.equal(await page.locator("#undo").isDisabled(), true);
+    const card = page.locator(".changed-row").first();
+    const cells = await card.locator(".cell-change").count();
+    await card.locator(".decide").first().click();
+    assert.equal(await decided(), `${total - 1} of ${total} changes accepted, 1 rejected`);
+    assert.equal(await card.locator(".decided").textContent(), `1 of ${cells} rejected`);
+    assert.equal(await card.locator(".decide").first().getAttribute("aria-pressed"), "false");
+    await card.locator(".whole").click();
+    assert.equal(await decided(), `${total - cells} of ${total} changes accepted, ${cells} rejected`);
+    assert.equal(await card.locator(".whole").textContent(), "Accept row");
+    await page.selectOption("#by-kind", "rejected");
+    assert.equal(await page.locator(".changed-row").count(), 1);
+    await page.selectOption("#by-kind", "");
+    await page.click("#undo");
+    await page.click("#undo");
+    assert.equal(await decided(), `${total} of ${total} changes accepted, 0 rejected`);
+    await page.click("#reject-shown");
+    assert.equal(await decided(), `0 of ${total} changes accepted, ${total} rejected`);
+    await page.click("#undo");
+    assert.equal(await page.locator("#undo").isDisabled(), true);
+  },
+
+  async "changes are decided on by keyboard"(browser) {
+    const { page } = await open(browser, address("file"));
+    const total = (await factsOf(page)).changes.lines.length;
+    await page.locator(".changed-row .whole").first().focus();
+    await page.keyboard.press("ArrowDown");
+    const change = await page.evaluate(() => document.activeElement.closest("[data-change]").dataset.change);
+    assert.equal(change, await page.locator("[data-change]").first().getAttribute("data-change"));
+    await page.keyboard.press("r");
+    assert.match(await text(page, "#decided"), /, 1 rejected/);
+    await page.keyboard.press("a");
+    assert.match(await text(page, "#decided"), /, 0 rejected/);
+    await page.keyboard.press("Shift+R");
+    const cells = await page.locator(".changed-row").first().locator(".cell-change").count();
+    assert.match(await text(page, "#decided"), new RegExp(`, ${cells} rejected`));
+    await page.keyboard.press("u");
+    await page.keyboard.press("Control+z");
+    assert.match(await text(page, "#decided"), new RegExp(`${total - 1} of ${total} changes accepted, 1 rejected`));
+    await page.keyboard.press("u");
+    assert.match(await text(page, "#decided"), new RegExp(`${total} of ${total} changes accepted`));
+  },
+
+  async "changes are filtered by column and kind, filled ones of rows not flagged among them"(browser) {
+    const { page } = await open(browser, address("file"));
+    await page.selectOption("#by-column", "y");
+    const columns = await page.$$eval("#changes .column", (nodes) => [...new Set(nodes.map((node) => node.textContent))]);
+    assert.deepEqual(columns, ["y"]);
+    await page.selectOption("#by-kind", "unflagged");
+    assert.equal(await page.locator(".changed-row").count(), 1);
+    assert.match(await text(page, ".changed-row"), /row 50 · p50.*filled in, not flagged/);
+    await page.selectOption("#by-column", "x");
+    assert.match(await text(page, "#changes"), /No such change/);
+  },
+
+  async "intervals are drawn, and nearest good rows lead to the map"(browser) {
+    const { page } = await open(browser, address("file"));
+    const worst = (await factsOf(page)).changes.lines[0];
+    const [old, now, low, high] = worst[11];
+    assert.ok(low <= now && now <= high);
+    const picture = page.locator(".interval").first();
+    const at = async (selector, name) => Number(await picture.locator(selector).getAttribute(name));
+    const [a, dot, b] = [await at(".between", "x1"), await at(".new", "cx"), await at(".between", "x2")];
+    assert.ok(a <= dot && dot <= b, `${a} ${dot} ${b}`);
+    assert.equal(await picture.locator(".old").count(), old === null ? 0 : 1);
+    const near = page.locator(".near .link").first();
+    await near.click();
+    assert.match(await near.textContent(), /^row \d+ · p\d+$/);
+    assert.equal(await text(page, "#inspector .name"), await near.textContent());
+  },
+
+  async "decisions are downloaded as a change log"(browser) {
+    const { page, seen } = await open(browser, address("file"), { acceptDownloads: true });
+    await page.locator(".cell-change .decide").first().click();
+    const [file] = await Promise.all([page.waitForEvent("download"), page.click("#download")]);
+    assert.equal(file.suggestedFilename(), "my table.decisions.csv");
+    await file.saveAs(join(folder, "decisions.csv"));
+    assert.equal(await text(page, "#patch"), "kernmend patch 'my table.csv' 'my table.decisions.csv' -o 'my table.reviewed.csv'");
+    assert.deepEqual(seen.errors, []);
+  },
+
+  async "many changes stay quick"(browser) {
+    const { page } = await open(browser, address("many"));
+    const facts = await factsOf(page);
+    assert.ok(facts.changes.lines.length < facts.changes.total);
+    assert.match(await text(page, "#review .intro"), /The page holds [\d,]+ of [\d,]+ changes/);
+    assert.equal(await page.locator(".changed-row").count(), 12);
+    await page.click("#more-changes");
+    assert.equal(await page.locator(".changed-row").count(), 36);
+    await page.click("#reject-shown");
+    assert.match(await text(page, "#decided"), /^0 of /);
   },
 
   async "ten thousand rows follow the slider"(browser) {

@@ -1,7 +1,7 @@
 // The review: every change can be accepted or rejected, and the decisions saved as the change log that
 // `kernmend patch` applies. Texts are those of the log; an apostrophe stands before what might be a formula.
 const LOG = ["row", "label", "column", "old", "new", "low", "high", "kind", "score", "reason", "accepted"];
-const OPEN_CELLS = 12; // in a row that is shown with its cells open
+const OPEN_CELLS = shownRows.view === "table" ? 12 : 3; // in a row that is shown with its cells open
 const logText = (k) => facts.changes.texts[k];
 const said = (k) => logText(k).replace(/^'/, "");
 const changes = facts.changes.lines.map((line, index) => {
@@ -71,7 +71,7 @@ function showRow(card, row) {
 
 function count() {
   const left = changes.filter((change) => !change.accepted).length;
-  const of = changes.length < facts.changes.total ? `${whole(changes.length)} shown` : whole(changes.length);
+  const of = facts.changes.cells < facts.changes.total ? `${whole(changes.length)} shown` : whole(changes.length);
   $("decided").textContent = `${whole(changes.length - left)} of ${of} changes accepted, ${whole(left)} rejected`;
   $("undo").disabled = !undone.length;
 }
@@ -102,10 +102,11 @@ function interval(change) {
 }
 
 function changeLine(change) {
-  const node = element("li", { class: "change", "data-change": change.index });
+  const node = element("li", { class: "cell-change", "data-change": change.index });
   const [low, high] = [field(change, "low"), field(change, "high")];
-  const was = field(change, "old").trim() || "missing";
-  const values = element("p", { class: "values" }, element("del", {}, was), " → ", element("ins", {}, field(change, "new") || "blank"));
+  const missing = field(change, "kind") === "missing";
+  const was = missing ? element("span", { class: "quiet" }, field(change, "old").trim() || "missing") : element("del", {}, field(change, "old").trim());
+  const values = element("p", { class: "values" }, was, " → ", element("ins", {}, field(change, "new") || "blank"));
   if (low && change.numbers) values.append(element("span", { class: "quiet" }, ` ${low} to ${high}`));
   const button = element("button", { type: "button", class: "decide" });
   button.addEventListener("click", () => decide([change], !change.accepted));

@@ -1,0 +1,75 @@
+"""What a notebook shows of mended data: counts, the worst rows before and after, and how to see more."""
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from kernmend.io import ChangeLog
+
+# Number of rows, and of changed cells in each, that are shown.
+ROWS, CELLS = 5, 6
+MORE = (
+    "<code>.report('page.html')</code> shows and reviews all of it, <code>.changes</code> lists every change, "
+    "<code>.plot()</code> draws it, <code>.summary()</code> says it in words."
+)
+STYLE = "text-align:left;vertical-align:top"
+
+
+def as_line(mended: Any) -> str:
+    """Return in one line what was found and done."""
+    flagged, changed = int(mended.flags.sum()), mended.changed
+    filled = int((changed & np.isnan(mended._source.X)).sum())
+    suspects = int(mended.suspects.sum())
+    parts = [f"{flagged} of {len(mended.flags)} rows flagged", f"{int(changed.sum())} values changed"]
+    if filled:
+        parts[-1] += f", {filled} of them filled in"
+    if suspects:
+        parts.append(f"{suspects} unusual")
+    return "; ".join(parts)
+
+
+def as_html(mended: Any, log: ChangeLog) -> str:
+    """Return the same with the worst rows before and after, as HTML; `log` holds the changes of these rows."""
+    rows = list(dict.fromkeys(log.row.tolist()))
+    lines = []
+    for row in rows:
+        places = np.flatnonzero(log.row == row)
+        label = log.label[places[0]]
+        name = f"row {row} · {label}" if label else f"row {row}"
+        cells = "<br>".join(_cell(log, int(k)) for k in places[:CELLS])
+        more = f"<br>and {len(places) - CELLS} more" if len(places) > CELLS else ""
+        lines.append(
+            f"<tr><th style='{STYLE}'>{escape(name)}</th><td style='{STYLE}'>{escape(log.score[places[0]])}</td>"
+            f"<td style='{STYLE}'>{cells}{more}</td></tr>"
+        )
+    heads = "".join(f"<th style='{STYLE}'>{name}</th>" for name in ("worst rows", "score", "before → after"))
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>" if lines else ""
+    return f"<div><p><b>{escape(as_line(mended))}.</b></p>{table}<p>{MORE}</p></div>"
+
+
+def _cell(log: ChangeLog, k: int) -> str:
+    """Return one change as HTML."""
+    was, now = log.old[k].strip() or "missing", log.new[k] or "blank"
+    between = f" ({log.low[k]} to {log.high[k]})" if log.low[k] and " " not in log.low[k] else ""
+    if len(was) > 40:  # many pixels
+        was, now = was[:40] + "…", now[:40] + "…"
+    return f"{escape(log.column[k])}: <s>{escape(was)}</s> → <b>{escape(now)}</b>{escape(between)}"
+
+
+def figure(mended: Any) -> Any:
+    """Return a matplotlib figure: the scores and the map, and the worst images if rows are images."""
+    from matplotlib.figure import Figure
+
+    from kernmend.report.plotting import plot_gallery, plot_map, plot_scores
+
+    source = mended._source
+    facts = mended.estimator.report_data(image_shape=source.image_shape)
+    parts = 3 if source.image_shape is not None else 2
+    out = Figure(figsize=(4.6 * parts, 3.8), layout="constrained")
+    axes: Any = out.subplots(1, parts)
+    plot_scores(facts, ax=axes[0])
+    plot_map(facts, ax=axes[1])
+    if parts == 3:
+        plot_gallery(facts, ax=axes[2])
+    return out

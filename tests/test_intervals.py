@@ -1,0 +1,299 @@
+"""Intervals of mended values: the conformal quantile, scales, coverage on exchangeable data, unsure values."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernmend import KernelRecovery, load
+from kernmend.datasets import make_circle
+from kernmend.repair import conformal
+from kernmend.repair.conformal import Fitted, Trial
+from kernmend.repair.intervals import (
+    FLOOR,
+    MISSING,
+    NEAREST,
+    WHOLE,
+    Intervals,
+    column_factors,
+    conformal_quantile,
+    scales,
+    some_rows,
+)
+
+pytestmark = pytest.mark.usefixtures("quick_calibration")
+
+
+def table(seed=0, n=150, d=6):
+    """Return a table whose columns follow three hidden ones, and the same with wrong cells, wrong rows and holes."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal((n, 3)) @ rng.standard_normal((3, d)) + 0.2 * rng.standard_normal((n, d))
+    X, rows = truth.copy(), rng.permutation(n)
+    X[rows[:8], rng.integers(0, d, 8)] += 12.0 * rng.choice([-1.0, 1.0], 8)
+    X[rows[8:11]] += 9.0 * rng.standard_normal((3, d))
+    X[rows[30:50], rng.integers(0, d, 20)] = np.nan
+    return truth, X
+
+
+# --- the quantile -----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60), st.sampled_from([0.5, 0.8, 0.9, 0.95]))
+def test_the_quantile_is_the_one_of_its_rank(residuals, level):
+    residuals = np.array(residuals)
+    rank = int(np.ceil(np.round((residuals.size + 1) * level, 9)))
+    brute = np.sort(residuals)[rank - 1] if rank <= residuals.size else np.inf
+    assert conformal_quantile(residuals, level) == brute
+
+
+@given(st.lists(st.integers(1, 4), min_size=5, max_size=20), st.randoms(use_true_random=False))
+def test_a_weight_is_a_number_of_equal_residuals(weights, random):
+    """Repeating residuals is weighting them, but for the one residual more, which has the mean weight."""
+    values = np.array([random.random() for _ in weights])
+    repeated, level = np.repeat(values, weights), 0.8
+    with_weights = conformal_quantile(values, level, np.array(weights, dtype=float))
+    mean = np.mean(weights)
+    total = sum(weights) + mean
+    brute = next((v for v in np.unique(values) if np.sum(repeated <= v) >= level * total * (1 - 1e-12)), np.inf)
+    assert with_weights == brute
+
+
+def test_a_conformal_quantile_covers_at_its_level():
+    rng = np.random.default_rng(0)
+    draws = rng.exponential(size=(4000, 31))
+    covered = [
+        new <= conformal_quantile(known, 0.9) for *known, new in map(np.array, draws) for known in [np.array(known)]
+    ]
+    assert 0.885 < np.mean(covered) < 0.925  # at least 0.9, at most 0.9 + 1 / 31, and three standard errors
+
+
+def test_without_residuals_nothing_is_known():
+    assert conformal_quantile(np.zeros(0), 0.9) == np.inf
+
+
+# --- the scale --------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.integers(2, 40), st.integers(1, 5))
+def test_a_scale_is_the_spread_of_the_nearest_rows(seed, n, d):
+    rng = np.random.default_rng(seed)
+    A, L, spreads = rng.standard_normal((3, d)), rng.standard_normal((n, d)), rng.uniform(0.5, 2.0, d)
+    for row, found in zip(A, scales(A, L, spreads), strict=True):
+        near = np.argsort(np.square(L - row).sum(axis=1))[:NEAREST]
+        brute = np.sqrt(np.mean(np.square(L[near] - row), axis=0) + (FLOOR * spreads) ** 2)
+        np.testing.assert_allclose(found, brute, rtol=1e-9)
+
+
+def test_a_row_is_not_its_own_neighbour():
+    L = np.random.default_rng(0).standard_normal((50, 3))
+    own = scales(L, L, L.std(axis=0))
+    for i in (0, 7, 49):
+        np.testing.assert_allclose(own[i], scales(L[[i]], np.delete(L, i, axis=0), L.std(axis=0))[0])
+
+
+def test_the_truth_of_a_row_is_left_out():
+    rng = np.random.default_rng(0)
+    L, spreads = rng.standard_normal((50, 3)), np.ones(3)
+    A = L[[7, 9]] + 0.01
+    found = scales(A, L, spreads, np.array([7, -1]))
+    np.testing.assert_allclose(found[0], scales(A[:1], np.delete(L, 7, axis=0), spreads)[0])
+    np.testing.assert_allclose(found[1], scales(A[1:], L, spreads)[0])
+
+
+def test_columns_that_others_say_nothing_of_have_large_factors():
+    rng = np.random.default_rng(0)
+    known = rng.standard_normal((200, 1)) + 0.1 * rng.standard_normal((200, 4))
+    factors = column_factors(np.column_stack([known, rng.standard_normal(200), np.ones(200)]))
+    assert factors[4] > 2 * factors[:4].max()
+    assert np.isfinite(factors).all()
+
+
+def test_an_infinite_quantile_is_an_infinite_interval_of_constant_columns_too():
+    L = np.ones((20, 2))
+    intervals = Intervals.against(L, 0.9, np.array([np.inf, 1.0, 2.0]), np.ones(2))
+    half = intervals.half_widths(np.ones((2, 2)), np.array([WHOLE, MISSING]))
+    assert np.isinf(half[0]).all()
+    assert (half[1] == 0).all()
+    assert intervals.unsure(half).tolist() == [[True, True], [False, False]]
+
+
+def test_the_width_of_a_column_is_its_central_share_or_its_range():
+    L = np.column_stack([np.arange(101.0), np.r_[np.zeros(100), 5.0]])
+    np.testing.assert_allclose(Intervals.against(L, 0.9, np.ones(3), np.ones(2)).widths, [90.0, 5.0])
+
+
+# --- coverage ---------------------------------------------------------------------------------------------------------
+
+
+def test_coverage_on_exchangeable_data():
+    """90 % of the intervals hold the truth, of mended and of filled in values; the bounds are four standard errors."""
+    wrong, missing = [], []
+    for seed in range(12):
+        truth, X = table(seed)
+        records = KernelRecovery().fit(X).changes_.records
+        true = truth[records["row"], records["column"]]
+        inside = (records["low"] <= true) & (true <= records["high"])
+        really = ~np.isnan(records["old"]) & (records["old"] != true)
+        wrong += inside[really].tolist()
+        missing += inside[records["kind"] == "missing"].tolist()
+    assert len(wrong) > 150
+    assert len(missing) > 200
+    assert 0.82 < np.mean(wrong) <= 0.98
+    assert 0.82 < np.mean(missing) <= 0.98
+
+
+def test_a_higher_level_is_wider():
+    _, X = table()
+    low, high = (KernelRecovery(interval=level).fit(X) for level in (0.6, 0.9))
+    assert (high._rows.intervals.quantiles >= low._rows.intervals.quantiles).all()
+    np.testing.assert_array_equal(low.recovered_, high.recovered_)
+    assert (low.half_widths_[low.half_widths_ > 0] <= high.half_widths_[low.half_widths_ > 0]).all()
+
+
+def test_a_point_beside_a_curve_may_come_from_anywhere_on_it():
+    """What mending takes off is the way to the curve; that there is such a way says nothing of where on it."""
+    rng = np.random.default_rng(0)
+    X = make_circle(200, random_state=0).X
+    X[:20] = rng.uniform(-1.4, 1.4, (20, 2))
+    est = KernelRecovery().fit(X)
+    assert np.median(est.half_widths_[est.outliers_]) > 0.5
+
+
+def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
+    """In many columns small errors lead back to one good row; a point in a plane leads anywhere."""
+    rng = np.random.default_rng(0)
+    wide = np.sin(rng.uniform(0, 6, (80, 1)) + np.linspace(0, 3, 40))
+    near = wide.copy()
+    near[:8] += 0.4 * rng.standard_normal((8, 40))
+    plane = make_circle(80, random_state=0).X
+    plane[:8] = rng.uniform(-1, 1, (8, 2))
+    shares = []
+    for X in (near, plane):
+        est = KernelRecovery(error="rows").fit(X)
+        inside = est._rows.enter(X)
+        found = est._rows.judge(X)
+        good = np.flatnonzero(~found.rows)
+        fitted = Fitted(inside, inside, est._rows.mend(X)[0], found)
+        trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), good[:20], np.random.default_rng(0))
+        flagged = np.flatnonzero(found.rows)
+        shares += [trial.by_chance(flagged[np.arange(20) % k]) for k in (len(flagged), 3)]
+    assert shares[0] < 0.3
+    assert shares[1] < 0.3
+    assert shares[2] > 0.5
+    assert shares[3] > 0.5
+
+
+def test_intervals_do_not_depend_on_the_order_of_the_rows():
+    _, X = table()
+    order = np.random.default_rng(1).permutation(len(X))
+    one, other = KernelRecovery().fit(X), KernelRecovery().fit(X[order])
+    np.testing.assert_allclose(one._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-5)
+
+
+def test_intervals_scale_with_the_data():
+    _, X = table()
+    one, large = KernelRecovery().fit(X), KernelRecovery().fit(1024.0 * X)
+    np.testing.assert_allclose(large.half_widths_, 1024.0 * one.half_widths_, rtol=1e-3)
+
+
+def test_ctrl_c_while_intervals_are_calibrated_leaves_the_fit(monkeypatch):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    _, X = table()
+    before = KernelRecovery().fit(X)
+    monkeypatch.setattr(conformal.Trial, "residuals", interrupt)
+    est = KernelRecovery().fit(X)
+    np.testing.assert_array_equal(est.recovered_, before.recovered_)
+    assert np.isinf(est._rows.intervals.quantiles).all()
+    assert est.unsure_.sum() == len(est.changes_)
+
+
+def test_too_few_good_rows_say_nothing():
+    X = np.random.default_rng(0).standard_normal((8, 3))
+    X[2, 1] = np.nan
+    est = KernelRecovery().fit(X)
+    assert np.isinf(est._rows.intervals.quantiles).all()
+    assert np.isinf(est.half_widths_[2, 1])
+    assert est.unsure_[2, 1]
+
+
+def test_intervals_stay_within_the_bounds():
+    _, X = table()
+    X = 1.0 / (1.0 + np.exp(-X))
+    records = KernelRecovery(bounds=(0.0, 1.0)).fit(X).changes_.records
+    assert records["low"].min() >= 0.0
+    assert records["high"].max() <= 1.0
+    assert (records["low"] <= records["new"]).all()
+    assert (records["new"] <= records["high"]).all()
+
+
+# --- unsure values ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def doubtful():
+    """Return data in which some mended values are not known to better than their column, and others are."""
+    _, X = table(3)
+    X[:, 5] = np.random.default_rng(0).standard_normal(len(X))  # a column that no other knows of
+    X[3, 5] = X[40, 5] = np.nan
+    return X
+
+
+def test_unsure_values_are_marked(doubtful):
+    est = KernelRecovery().fit(doubtful)
+    assert est.unsure_[[3, 40], 5].all()
+    wide = 2 * est.half_widths_ > est._rows.intervals.widths
+    np.testing.assert_array_equal(est.unsure_, wide & (est.half_widths_ > 0))
+    assert not est.unsure_.all()
+    reasons = {(r["row"], r["column"]): r["reason"] for r in est.changes_}
+    assert all(("unsure" in reason) == est.unsure_[where] for where, reason in reasons.items())
+
+
+def test_unsure_values_are_left_blank(doubtful, tmp_path):
+    mended, blank = (KernelRecovery(unsure=what).fit(doubtful) for what in ("mend", "blank"))
+    np.testing.assert_array_equal(blank.unsure_, mended.unsure_)
+    np.testing.assert_array_equal(blank.recovered_, np.where(mended.unsure_, np.nan, mended.recovered_))
+    again = load(blank.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.recovered_, blank.recovered_)
+    assert np.isnan(again.transform(doubtful[[3]])[0, 5])
+
+
+def test_unsure_values_stay(doubtful):
+    mended, kept = (KernelRecovery(unsure=what).fit(doubtful) for what in ("mend", "keep"))
+    np.testing.assert_array_equal(kept.recovered_, np.where(mended.unsure_, doubtful, mended.recovered_))
+    unsure = kept.unsure_[kept.changes_.records["row"], kept.changes_.records["column"]]
+    assert not unsure.any()
+
+
+@pytest.mark.parametrize("interval", [0.0, 1.0, -1, 90, True, "0.9", np.nan])
+def test_levels_are_shares(interval):
+    with pytest.raises(ValueError, match="interval must be None or a level between 0 and 1"):
+        KernelRecovery(interval=interval).fit(np.eye(5))
+
+
+def test_unsure_is_one_of_three_and_needs_intervals():
+    with pytest.raises(ValueError, match="unsure must be one of 'mend', 'blank', 'keep'"):
+        KernelRecovery(unsure="drop").fit(np.eye(5))
+    with pytest.raises(ValueError, match="unsure='blank' needs intervals"):
+        KernelRecovery(unsure="blank", interval=None).fit(np.eye(5))
+
+
+def test_no_intervals_are_no_half_widths_and_the_same_values():
+    _, X = table()
+    plain, sure = KernelRecovery(interval=None).fit(X), KernelRecovery().fit(X)
+    assert not hasattr(plain, "half_widths_")
+    assert not plain.unsure_.any()
+    np.testing.assert_array_equal(plain.recovered_, sure.recovered_)
+    assert np.isnan(plain.changes_.records["low"]).all()
+
+
+def test_the_next_fit_forgets_half_widths():
+    _, X = table()
+    est = KernelRecovery().fit(X).set_params(interval=None).fit(X)
+    assert not hasattr(est, "half_widths_")
+
+
+def test_some_rows_are_evenly_spaced():
+    rows = some_rows(np.arange(1000.0)[:, np.newaxis], 5)
+    assert rows.ravel().tolist() == [0.0, 249.0, 499.0, 749.0, 999.0]
