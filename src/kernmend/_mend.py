@@ -42,6 +42,16 @@ class Mended:
         The rows that are unusual and were not changed.
     estimator : Recovery
         The fitted estimator, with everything else: `save`, `transform` for new rows, `report_data`.
+
+    Examples
+    --------
+    >>> import kernmend
+    >>> from kernmend.datasets import make_circle
+    >>> X = make_circle(60).X
+    >>> X[7] = [0.4, 0.4]
+    >>> mended = kernmend.mend(X)
+    >>> int(mended.flags.sum()), len(mended.changes)
+    (1, 2)
     """
 
     data: Any

@@ -141,5 +141,5 @@ def test_the_same_fit_gives_the_same_page():
 def test_without_jinja_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
     est, _ = circle()
-    with pytest.raises(ImportError, match=r"pip install 'kernmend\[report\]'"):
+    with pytest.raises(ImportError, match=r"pip install jinja2"):
         page.render(est.report_data())

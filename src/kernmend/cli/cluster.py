@@ -24,7 +24,7 @@ from kernmend.io._change_log import joined
 from kernmend.io.changes import Found, make_log
 from kernmend.large import dask as _dask
 
-NEEDED = "mending on a cluster needs dask: pip install 'kernmend[dask]'"
+NEEDED = "mending on a cluster needs dask: pip install 'dask[array,dataframe]' distributed"
 SECONDS = 20  # to find a cluster
 
 

@@ -1,74 +1,166 @@
-"""`kernmend demo`: the paper's circle, mended, as plain facts, a picture and a report."""
+"""`kernmend demo`: the main job as a user has it, nothing set by hand, on data that come with the package.
 
+A dirty table is mended from csv to csv, digits lose their noise and their cover, a circle gets its points back.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 from sklearn.decomposition import KernelPCA
 
+from kernmend._mend import Mended, mend
 from kernmend._typing import Array
-from kernmend.datasets import Surface, make_circle
-from kernmend.datasets.corruption import Corrupted, uniform_outliers
+from kernmend.datasets import Surface, make_circle, make_weather_station
+from kernmend.datasets.corruption import Corrupted, gaussian_noise, occlusion, uniform_outliers, wrong_cells
 from kernmend.datasets.metrics import mean_shift
-from kernmend.estimators import KernelLowRank
+from kernmend.estimators import KernelRecovery
 
-GAMMA, LAM, RHO = 1.0, 0.3, 1e4
 INPUT, KPCA, OURS = "input", "kernel PCA, tuned on the truth", "kernmend"
+# Pixels along the edge of a digit of scikit-learn.
+SIDE = 8
 
 
 @dataclass(frozen=True)
-class DemoRow:
-    """What one method made of the circle: distances are means, the radius is 1."""
+class Part:
+    """One data set of the demo: its truth, what was made wrong, and what came back.
 
-    method: str
-    outlier_distance: float
-    good_shift: float
+    `error` says how far given rows are from the truth; it gets the rows and the mask of those that were made wrong.
+    """
+
+    name: str
+    truth: Array
+    X: Array
+    wrong: NDArray[np.bool_]
+    recovered: Array
+    flags: NDArray[np.bool_]
+    error: Callable[[Array, NDArray[np.bool_]], float]
+    interrupted: bool = False
+
+    @property
+    def found(self) -> int:
+        """How many of the wrong rows are flagged."""
+        return int((self.flags & self.wrong).sum())
+
+    @property
+    def mistaken(self) -> int:
+        """How many good rows are flagged."""
+        return int((self.flags & ~self.wrong).sum())
+
+    @property
+    def left(self) -> float:
+        """The share of the error of the wrong rows that is left after mending, those not found included."""
+        return self.error(self.recovered, self.wrong) / self.error(self.X, self.wrong)
 
 
-@dataclass(frozen=True)
-class Demo:
-    """The circle, its corruption, and what each method recovered."""
-
-    surface: Surface
-    corrupted: Corrupted
-    results: dict[str, Array]
-    estimator: KernelLowRank
-
-    def rows(self) -> list[DemoRow]:
-        """Return the table: the untouched input first."""
-        X, bad = self.corrupted
-        return [
-            DemoRow(name, float(self.surface.distance(A[bad]).mean()), mean_shift(X[~bad], A[~bad]))
-            for name, A in self.results.items()
-        ]
+def mend_others(*, random_state: int = 0, verbose: int = 0) -> Iterator[Part]:
+    """Yield noisy digits, covered digits and the circle, mended; the last one yielded may have been interrupted."""
+    for make in (partial(mend_digits, "noise"), partial(mend_digits, "cover"), mend_circle):
+        part = make(random_state=random_state, verbose=verbose)
+        yield part
+        if part.interrupted:
+            return
 
 
-def run_demo(*, n_samples: int = 100, fraction: float = 0.1, random_state: int = 0, verbose: int = 0) -> Demo:
-    """Corrupt a circle and mend it by kernel PCA and by `KernelLowRank`, both with the same gamma."""
+# --- a table ----------------------------------------------------------------------------------------------------------
+
+
+def write_station(path: Path, *, random_state: int = 0) -> tuple[Array, NDArray[np.bool_]]:
+    """Write ten days of a weather station, of which some readings are wrong and some are missing.
+
+    Returned are the true readings and which rows have a wrong one.
+    """
+    columns, truth = make_weather_station(240, random_state=random_state)
+    X, cells = wrong_cells(truth, 0.05, random_state=random_state)
+    rng = np.random.default_rng(random_state)
+    rows = rng.choice(np.flatnonzero(~cells.any(axis=1)), 8, replace=False)
+    X[rows, rng.integers(0, X.shape[1], rows.size)] = np.nan
+    lines = [",".join(["time", *columns])]
+    for hour, row in enumerate(X):
+        numbers = ("" if np.isnan(value) else f"{value:.2f}" for value in row)
+        lines.append(",".join([f"2026-07-{1 + hour // 24:02d} {hour % 24:02d}:00", *numbers]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    wrong: NDArray[np.bool_] = np.any(cells, axis=1)
+    return truth, wrong
+
+
+def mend_station(folder: Path, *, random_state: int = 0, verbose: int = 0) -> tuple[Part, Mended]:
+    """Write the dirty table `station.csv`, mend it, and write `station.mended.csv` and its change log beside it."""
+    path = folder / "station.csv"
+    truth, wrong = write_station(path, random_state=random_state)
+    mended = mend(path, verbose=verbose)
+    mended.write(folder / "station.mended.csv", force=True)
+    mended.write_changes(folder / "station.changes.csv", force=True)
+    return _part("weather station", truth, mended.estimator, wrong, X=mended._source.X), mended
+
+
+def _part(name: str, truth: Array, est: Any, wrong: NDArray[np.bool_], *, X: Array) -> Part:
+    """Return a data set whose error is measured in standard deviations of its columns."""
+    spread = np.maximum(truth.std(axis=0), 1e-3)
+
+    def error(A: Array, rows: NDArray[np.bool_]) -> float:
+        return float(np.linalg.norm(((A - truth) / spread)[rows]))
+
+    return Part(name, truth, X, wrong, est.recovered_, est.outliers_, error, est.stop_reason_ == "interrupted")
+
+
+# --- digits -----------------------------------------------------------------------------------------------------------
+
+
+def mend_digits(kind: str, *, random_state: int = 0, verbose: int = 0) -> Part:
+    """Mend 300 handwritten digits, of which every tenth is noisy (`kind` "noise") or partly covered ("cover")."""
+    truth = load_digits().data[:300] / 16.0
+    if kind == "noise":
+        X, wrong = gaussian_noise(truth, 0.1, random_state=random_state + 1)
+    else:
+        X, wrong = occlusion(truth, (SIDE, SIDE), 0.1, n_blocks=2, size=3, random_state=random_state + 1)
+    est = KernelRecovery(bounds=(0.0, 1.0), verbose=verbose).fit(X)
+
+    def error(A: Array, rows: NDArray[np.bool_]) -> float:
+        return float(np.linalg.norm((A - truth)[rows]))
+
+    interrupted = est.stop_reason_ == "interrupted"
+    return Part(f"digits, {kind}", truth, X, wrong, est.recovered_, est.outliers_, error, interrupted)
+
+
+# --- the circle -------------------------------------------------------------------------------------------------------
+
+
+def mend_circle(*, n_samples: int = 100, random_state: int = 0, verbose: int = 0) -> Part:
+    """Mend a circle of which every tenth point was replaced; the error is the distance from the circle."""
     surface = make_circle(n_samples, random_state=random_state)
-    corrupted = uniform_outliers(surface.X, fraction, random_state=random_state + 1)
-    estimator = KernelLowRank(gamma=GAMMA, lam=LAM, rho=RHO, verbose=verbose)
-    results = {INPUT: corrupted.X, KPCA: tuned_kernel_pca(surface, corrupted)}
-    results[OURS] = estimator.fit_transform(corrupted.X)
-    return Demo(surface, corrupted, results, estimator)
+    X, wrong = uniform_outliers(surface.X, 0.1, random_state=random_state + 1)
+    est = KernelRecovery(verbose=verbose).fit(X)
+
+    def error(A: Array, rows: NDArray[np.bool_]) -> float:
+        return float(surface.distance(A[rows]).mean())
+
+    interrupted = est.stop_reason_ == "interrupted"
+    return Part("circle", surface.X, X, wrong, est.recovered_, est.outliers_, error, interrupted)
 
 
-def write_report(demo: Demo, path: Path) -> Path:
-    """Write the report of our result as one HTML page, over one that is there."""
-    outliers = int(demo.corrupted.rows.sum())
-    title = f"A circle, {outliers} of its {len(demo.corrupted.rows)} points replaced"
-    return demo.estimator.report(path, columns=("x", "y"), title=title, force=True)
+def circle_panels(part: Part) -> dict[str, Array]:
+    """Return the panels of the picture: the points as they came, by kernel PCA at its best, and by kernmend."""
+    surface = Surface(part.truth, lambda points: np.abs(np.linalg.norm(points, axis=1) - 1.0))
+    best = tuned_kernel_pca(surface, Corrupted(part.X, part.wrong))
+    return {INPUT: part.X, KPCA: best, OURS: part.recovered}
 
 
 def tuned_kernel_pca(surface: Surface, corrupted: Corrupted) -> Array:
-    """Return kernel PCA's reconstruction at its best: its two parameters chosen by the truth, which no user has."""
+    """Return kernel PCA's reconstruction at its best: its three parameters chosen by the truth, which no user has."""
     X, bad = corrupted
 
     def cost(A: Array) -> float:
         return float(surface.distance(A[bad]).mean()) + mean_shift(X[~bad], A[~bad])
 
-    def reconstruct(n_components: int, alpha: float) -> Array:
-        kpca = KernelPCA(n_components, kernel="rbf", gamma=GAMMA, fit_inverse_transform=True, alpha=alpha)
+    def reconstruct(gamma: float, n_components: int, alpha: float) -> Array:
+        kpca = KernelPCA(n_components, kernel="rbf", gamma=gamma, fit_inverse_transform=True, alpha=alpha)
         return np.asarray(kpca.inverse_transform(kpca.fit_transform(X)))
 
-    return min((reconstruct(n, alpha) for n in (2, 4, 6, 8, 12) for alpha in (1e-3, 1e-2, 1e-1, 1.0)), key=cost)
+    grid = ((g, n, alpha) for g in (0.3, 1.0, 3.0) for n in (2, 4, 6, 8, 12) for alpha in (1e-3, 1e-2, 1e-1, 1.0))
+    return min((reconstruct(*point) for point in grid), key=cost)

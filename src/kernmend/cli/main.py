@@ -9,16 +9,13 @@ import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kernmend import __version__
 from kernmend.cli.mend import CODES, apply, inspect, mend, patch, plain, revert
 from kernmend.cli.paper import paper
-
-if TYPE_CHECKING:
-    from kernmend.cli.demo import Demo
 
 
 class Ordered(click.Group):
@@ -39,76 +36,71 @@ for command in (mend, inspect, apply, patch, revert):
     cli.add_command(command)
 
 
-@cli.command(short_help="Mend a circle: a table, a picture, a report.")
+@cli.command(short_help="Mend a table, digits and a circle that come with it.")
 @click.option(
     "-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("demo"), show_default=True,
-    help="Folder for the picture and the report.",
+    help="Folder for what is written.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the circle and outliers.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the data and their errors.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
 def demo(out: Path, seed: int, force: bool, quiet: bool) -> None:
-    """Mend a circle of 100 points, 10 of them wrong; print a table, write a picture and a report."""
-    picture, report = out / "circle.png", out / "report.html"
-    for path in (picture, report):
-        if path.exists() and not force:
-            raise click.UsageError(f"{path} is there already; say --force to overwrite it, or -o for another folder")
+    """Show the main job on data that come with kernmend, nothing set by hand.
+
+    A dirty table is mended from csv to csv, with its change log and a report to open; digits lose their noise and
+    their cover; the points of a circle are put back. Prints what was found and how much of the error is left.
+    """
+    for name in DEMO_FILES:
+        if (out / name).exists() and not force:
+            raise click.UsageError(
+                f"{out / name} is there already; say --force to overwrite it, or -o for another folder"
+            )
     missing = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
     if missing:
-        left_out = {"matplotlib": "a picture", "jinja2": "a report"}
+        left_out = {"matplotlib": "pictures", "jinja2": "a report"}
         without = " and ".join(f"without {left_out[name]}" for name in missing)
         needed = f"{'that needs' if len(missing) == 1 else 'those need'} {' and '.join(missing)}"
-        click.echo(f"kernmend: note: {without}, {needed}: pip install 'kernmend[report]'", err=True)
-    from kernmend.cli.demo import run_demo, write_report
-
-    result = run_demo(random_state=seed, verbose=0 if quiet else 1)
-    _print_demo(result)
-    if "matplotlib" not in missing:
-        _write_picture(result, picture)
-        click.echo(f"Picture: {picture}")
-    if "jinja2" not in missing:
-        report.parent.mkdir(parents=True, exist_ok=True)
-        click.echo(f"Report: {write_report(result, report)}")
-    if result.estimator.stop_reason_ == "interrupted":
+        click.echo(f"kernmend: note: {without}, {needed}: pip install {' '.join(missing)}", err=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        interrupted = _run_demo(out, seed, 0 if quiet else 1, missing)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {error.filename or out}: {error.strerror or error}") from error
+    if interrupted:
         raise click.exceptions.Exit(130)
 
 
-def _print_demo(result: "Demo") -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title="A circle of radius 1, 10 % of its points replaced by outliers")
-    table.add_column("")
-    table.add_column("outliers from\nthe circle", justify="right")
-    table.add_column("good points\nmoved by", justify="right")
-    for row in result.rows():
-        table.add_row(row.method, f"{row.outlier_distance:.4f}", f"{row.good_shift:.4f}")
-    console = Console(width=None if sys.stdout.isatty() else 80)
-    console.print(table)
-    estimator, bad = result.estimator, result.corrupted.rows
-    found = int((estimator.outliers_ & bad).sum())
-    console.print(
-        f"{int(estimator.outliers_.sum())} points flagged, {found} of the {int(bad.sum())} outliers among them; "
-        f"{estimator.stop_reason_} after {estimator.n_iter_} iterations.",
-        highlight=False,
-    )
+# What the demo writes, in the order in which it says so.
+DEMO_FILES = {
+    "station.csv": "The dirty table",
+    "station.mended.csv": "Mended",
+    "station.changes.csv": "What was changed, from what to what, and why",
+    "digits.png": "Digits",
+    "circle.png": "Circle",
+    "report.html": "Open this report on the table in a browser",
+}
 
 
-def _write_picture(result: "Demo", path: Path) -> None:
-    import numpy as np
+def _run_demo(out: Path, seed: int, verbose: int, missing: list[str]) -> bool:
+    """Run the demo, write its files and say which; return whether it was interrupted."""
+    from kernmend.cli import demo, demo_show
 
-    from kernmend.io import replacing
-    from kernmend.report.plotting import figure_toydata
-
-    angle = np.linspace(0.0, 2.0 * np.pi, 400)
-    truth = np.column_stack([np.cos(angle), np.sin(angle)])
-    figure = figure_toydata(result.corrupted.X, result.results, result.corrupted.rows, truth)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            figure.savefig(temporary, dpi=150)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
+    station, mended = demo.mend_station(out, random_state=seed, verbose=verbose)
+    parts = [station]
+    if not station.interrupted:
+        parts += demo.mend_others(random_state=seed, verbose=verbose)
+    demo_show.print_table(parts)
+    if parts[-1].interrupted:
+        return True
+    if "matplotlib" not in missing:
+        demo_show.draw_digits(parts[1:3], out / "digits.png")
+        demo_show.draw_circle(parts[3], out / "circle.png")
+    if "jinja2" not in missing:
+        mended.report(out / "report.html", title="A weather station", force=True)
+    for name, what in DEMO_FILES.items():
+        if (out / name).exists():
+            click.echo(f"{what}: {out / name}")
+    return False
 
 
 cli.add_command(paper)

@@ -112,7 +112,7 @@ def _pages(experiment: "Experiment", store: Any, seeds: int | None) -> None:
 
         written = write_pages(experiment, store, seeds)
     except ModuleNotFoundError as error:
-        raise click.ClickException("pictures need matplotlib: pip install 'kernmend[report]'") from error
+        raise click.ClickException("pictures need matplotlib: pip install matplotlib") from error
     except OSError as error:
         raise click.ClickException(f"cannot write to {store.folder}: {error.strerror or error}") from error
     click.echo(f"Pages: {', '.join(str(path) for path in written if path.suffix in ('.md', '.html'))}", file=sys.stderr)

@@ -21,11 +21,37 @@ _PNG = re.compile(r"obj(\d+)__(\d+)\.png$")
 
 
 class MissingDataError(FileNotFoundError):
-    """A data set is not there; the message says where to get it and where to put it."""
+    """A data set is not there; the message says where to get it and where to put it.
+
+    Examples
+    --------
+    >>> from kernmend.datasets import MissingDataError, find_coil20
+    >>> try:
+    ...     find_coil20("no such folder")
+    ... except MissingDataError as error:
+    ...     print(str(error)[:19])
+    COIL-20 is not here
+    """
 
 
 class Coil20(NamedTuple):
-    """Images as rows of 1024 pixels in [0, 1], the object of each (1 to 20) and the angle of its view in degrees."""
+    """Images as rows of 1024 pixels in [0, 1], the object of each (1 to 20) and the angle of its view in degrees.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, 1024)
+        The pixels.
+    labels : ndarray of int, shape (n_samples,)
+        The objects.
+    angles : ndarray of shape (n_samples,)
+        The angles.
+
+    Examples
+    --------
+    >>> from kernmend.datasets import Coil20
+    >>> Coil20(np.zeros((1, 1024)), np.array([1]), np.zeros(1)).labels
+    array([1])
+    """
 
     X: Array
     labels: NDArray[np.int64]
@@ -37,10 +63,25 @@ def load_coil20(path: str | Path | None = None) -> Coil20:
 
     Parameters
     ----------
-    path
+    path : path, optional
         The Columbia zip or its folder of PNG files (obj1__0.png and so on, made smaller to 32 by 32 by block means),
         COIL20.mat, an npz with `images_f32`, `labels` and `angle_deg`, or a folder with one of these. By default the
         folder that the environment variable KERNMEND_DATA names.
+
+    Returns
+    -------
+    Coil20
+        Pixels, objects and angles.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from kernmend.datasets import load_coil20
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "coil20_32.npz"
+    ...     np.savez(file, images_f32=np.ones((2, 1024)), labels=[1, 1], angle_deg=[0.0, 5.0])
+    ...     load_coil20(folder).X.shape
+    (2, 1024)
     """
     found = find_coil20(path)
     if found.is_dir():
@@ -57,7 +98,27 @@ def load_coil20(path: str | Path | None = None) -> Coil20:
 
 
 def find_coil20(path: str | Path | None = None) -> Path:
-    """Return the file or folder that holds COIL-20; MissingDataError where there is none."""
+    """Return the file or folder that holds COIL-20; MissingDataError where there is none.
+
+    Parameters
+    ----------
+    path : path, optional
+        A file, or a folder to look in; by default the one that the environment variable KERNMEND_DATA names.
+
+    Returns
+    -------
+    Path
+        What was found.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from kernmend.datasets import find_coil20
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (Path(folder) / "COIL20.mat").touch()
+    ...     find_coil20(folder).name
+    'COIL20.mat'
+    """
     given = path if path is not None else os.environ.get("KERNMEND_DATA")
     where = Path(given) if given else None
     if where is not None and where.is_file():
@@ -101,7 +162,7 @@ def _from_pngs(files: Iterator[tuple[str, bytes]]) -> Coil20:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError("PNG files need the package pillow: pip install 'kernmend[io]'") from error
+        raise ImportError("PNG files need the package pillow: pip install pillow") from error
     rows: dict[tuple[int, int], Array] = {}
     for name, content in files:
         match = _PNG.search(name)

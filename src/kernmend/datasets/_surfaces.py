@@ -11,7 +11,21 @@ from kernmend._typing import Array
 
 @dataclass(frozen=True)
 class Surface:
-    """Clean samples `X` and the distance of any point from the surface they lie on."""
+    """Clean rows and the distance of any point from the surface they lie on.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Rows on the surface.
+    distance : callable
+        Gives the distance of each row of an array from the surface.
+
+    Examples
+    --------
+    >>> from kernmend.datasets import make_circle
+    >>> make_circle(5).distance(np.array([[0.0, 3.0]]))
+    array([2.])
+    """
 
     X: Array
     distance: Callable[[Array], Array]
@@ -20,6 +34,22 @@ class Surface:
 def make_circle(n_samples: int = 100, *, radius: float = 1.0, random_state: int = 0) -> Surface:
     """Return points at random angles on a circle in the plane, the paper's figure `toydata`.
 
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of points.
+    radius : float, default=1.0
+        Radius of the circle.
+    random_state : int, default=0
+        Seed of the angles.
+
+    Returns
+    -------
+    Surface
+        The points, and the distance of any point from the circle.
+
+    Examples
+    --------
     >>> circle = make_circle(5)
     >>> circle.X.shape, bool(circle.distance(circle.X).max() < 1e-12)
     ((5, 2), True)
@@ -36,6 +66,22 @@ SURFACES = ("circle", "two circles", "sphere", "torus", "swiss roll")
 def make_surface(name: str, n_samples: int = 300, *, random_state: int = 0) -> Surface:
     """Return random points on one of `SURFACES`. Distances are to the nearest of 200,000 more points on it.
 
+    Parameters
+    ----------
+    name : {"circle", "two circles", "sphere", "torus", "swiss roll"}
+        Which surface.
+    n_samples : int, default=300
+        Number of points.
+    random_state : int, default=0
+        Seed of the points.
+
+    Returns
+    -------
+    Surface
+        The points, and the distance of any point from the surface.
+
+    Examples
+    --------
     >>> make_surface("torus", 50).X.shape
     (50, 3)
     """
@@ -72,6 +118,20 @@ def make_cubic_surface(n_samples: int = 100, n_features: int = 20, *, random_sta
 
     These are the data of the experiments on robust kernel PCA (RKPCA).
 
+    Parameters
+    ----------
+    n_samples, n_features : int, default=100, 20
+        Numbers of rows and columns.
+    random_state : int, default=0
+        Seed of Z and P.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        Rows on a surface of two dimensions that is bent in all directions.
+
+    Examples
+    --------
     >>> make_cubic_surface(4, 6).shape
     (4, 6)
     """
@@ -85,6 +145,20 @@ def make_cubic_surface(n_samples: int = 100, n_features: int = 20, *, random_sta
 def make_random_walk(n_samples: int = 1000, n_features: int = 64, *, random_state: int = 0) -> Array:
     """Return the positions of one random walk, of length about 1 per feature: a long curve, for benchmarks.
 
+    Parameters
+    ----------
+    n_samples, n_features : int, default=1000, 64
+        Numbers of positions and of columns.
+    random_state : int, default=0
+        Seed of the steps.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        The positions, in the order of time.
+
+    Examples
+    --------
     >>> make_random_walk(4, 6).shape
     (4, 6)
     """

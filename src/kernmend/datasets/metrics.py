@@ -9,6 +9,18 @@ from kernmend._typing import Array
 def snr(truth: Array, recovered: Array) -> float:
     """Return 10 log10(|truth|_F^2 / |truth - recovered|_F^2) in dB; infinite where nothing differs.
 
+    Parameters
+    ----------
+    truth, recovered : ndarray
+        The true values and those to measure, of one shape.
+
+    Returns
+    -------
+    float
+        The signal-to-noise ratio.
+
+    Examples
+    --------
     >>> snr(np.ones(10), np.full(10, 1.1)).__round__(6)
     20.0
     """
@@ -19,6 +31,20 @@ def snr(truth: Array, recovered: Array) -> float:
 def psnr(truth: Array, recovered: Array, *, peak: float = 1.0) -> float:
     """Return 10 log10(peak^2 / mean squared error) in dB; infinite where nothing differs.
 
+    Parameters
+    ----------
+    truth, recovered : ndarray
+        The true values and those to measure, of one shape.
+    peak : float, default=1.0
+        The largest possible value.
+
+    Returns
+    -------
+    float
+        The peak signal-to-noise ratio.
+
+    Examples
+    --------
     >>> psnr(np.ones(10), np.full(10, 1.1)).__round__(6)
     20.0
     """
@@ -35,6 +61,22 @@ def readings(truth: Array, recovered: Array, rows: NDArray[np.bool_], *, peak: f
 
     In the mean no row counts for more than rounding to 8 bits would leave it, else one untouched row makes it infinite.
 
+    Parameters
+    ----------
+    truth, recovered : ndarray of shape (n_samples, n_features)
+        The true rows and those to measure.
+    rows : ndarray of bool, shape (n_samples,)
+        Which rows were corrupted.
+    peak : float, default=1.0
+        The largest possible value.
+
+    Returns
+    -------
+    dict of str to float
+        "psnr_corrupted", "snr_corrupted" and so on, "psnr_mean_per_image", "snr_mean_per_image".
+
+    Examples
+    --------
     >>> truth = np.ones((2, 5))
     >>> found = readings(truth, np.array([5 * [1.1], 5 * [1.0]]), np.array([True, False]))
     >>> round(found["snr_corrupted"], 6), found["snr_clean"], round(found["psnr_mean_per_image"], 2)
@@ -56,6 +98,20 @@ def readings(truth: Array, recovered: Array, rows: NDArray[np.bool_], *, peak: f
 def auc(truth: NDArray[np.bool_], scores: Array) -> float:
     """Return the chance that a corrupted row has a higher score than a clean one, ties counting half; nan without both.
 
+    Parameters
+    ----------
+    truth : ndarray of bool, shape (n_samples,)
+        Which rows are corrupted.
+    scores : ndarray of shape (n_samples,)
+        Their scores, higher is worse.
+
+    Returns
+    -------
+    float
+        The area under the ROC curve.
+
+    Examples
+    --------
     >>> auc(np.array([True, False, False]), np.array([3.0, 1.0, 3.0]))
     0.75
     """
@@ -69,6 +125,18 @@ def auc(truth: NDArray[np.bool_], scores: Array) -> float:
 def mean_shift(before: Array, after: Array) -> float:
     """Return the mean distance by which rows moved.
 
+    Parameters
+    ----------
+    before, after : ndarray of shape (n_samples, n_features)
+        The rows.
+
+    Returns
+    -------
+    float
+        The mean Euclidean distance, 0 without rows.
+
+    Examples
+    --------
     >>> mean_shift(np.zeros((2, 2)), np.array([[3.0, 4.0], [0.0, 0.0]]))
     2.5
     """
@@ -78,6 +146,18 @@ def mean_shift(before: Array, after: Array) -> float:
 def f1_score(truth: NDArray[np.bool_], flags: NDArray[np.bool_]) -> float:
     """Return the F1 of flags; 1.0 where there is nothing to find and nothing was flagged.
 
+    Parameters
+    ----------
+    truth, flags : ndarray of bool, shape (n_samples,)
+        Which rows are wrong, and which are flagged.
+
+    Returns
+    -------
+    float
+        The harmonic mean of precision and recall.
+
+    Examples
+    --------
     >>> f1_score(np.array([True, True, False]), np.array([True, False, False])).__round__(3)
     0.667
     """

@@ -52,8 +52,9 @@ class GraphRobustPCA(Recovery):
         Share of the rows to flag, fewer where equal scores would be divided: rows without error are not flagged.
         "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=1000
+        Iterations of the solver.
     verbose : int, default=0
-        Iterations of the solver, and 1 for a progress bar.
+        1 shows a progress bar.
     tol : float, default=1e-4
         Stop when the optimality residual is below it. With the nuclear norm that is the larger of two: the primal one
         as a share of the length of the data, the dual one of that of the multipliers. With penalty="graphs" it is the

@@ -22,7 +22,14 @@ from kernmend.solvers import SolverResult
 
 
 class NothingMendedWarning(UserWarning):
-    """`KernelLowRank` left the data as it is: nothing was found wrong, or no setting mends more than it harms."""
+    """`KernelLowRank` left the data as it is: nothing was found wrong, or no setting mends more than it harms.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from kernmend import NothingMendedWarning
+    >>> warnings.filterwarnings("ignore", category=NothingMendedWarning)  # where you expect clean data
+    """
 
 
 @parameters

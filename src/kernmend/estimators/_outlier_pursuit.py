@@ -41,9 +41,11 @@ class OutlierPursuit(LinearRecovery):
         Share of the rows to flag, fewer where equal scores would be divided: rows without error are not flagged.
         "auto" flags rows whose error is far larger than that of the others.
     max_iter : int, default=1000
+        Iterations of the solver.
     tol : float, default=1e-6
+        The relative residuals at which it stops (see `RobustPCA`).
     verbose : int, default=0
-        Iterations of the solver, the relative residuals at which it stops (see `RobustPCA`), and 1 for a progress bar.
+        1 shows a progress bar.
 
     Attributes
     ----------

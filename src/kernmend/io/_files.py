@@ -37,7 +37,7 @@ def need(module: str, what: str) -> Any:
 def missing_package(package: str, what: str) -> FileError:
     """Return the error for a package that is not installed."""
     name = {"PIL": "pillow"}.get(package, package)
-    return FileError(f"reading {what} needs {name}: pip install 'kernmend[io]'")
+    return FileError(f"reading {what} needs {name}: pip install {name}")
 
 
 @contextmanager

@@ -59,6 +59,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     path : path
         A file that `est.save(path)` or `kernmend mend --save-model` wrote.
 
+    Returns
+    -------
+    estimator
+        The fitted estimator, of the class that was saved.
+
     Raises
     ------
     ModelError

@@ -66,6 +66,12 @@ class RowSum(ABC):
 
     A subclass is a frozen dataclass with the fields `X` and `mu`, and writes `evaluate_rows` and `residuals`; the
     gradient must vanish where X is missing (`_difference` sees to it).
+
+    Examples
+    --------
+    >>> from kernmend.model.errors import RowError, RowSum
+    >>> issubclass(RowError, RowSum)
+    True
     """
 
     X: Array
@@ -137,8 +143,17 @@ class RowSum(ABC):
 class RowError(RowSum):
     """E(A; X) = sum_i sqrt(|a_i - x_i|^2 + mu^2): a few samples are wrong, measured in the units of the data.
 
-    `mu` is the distance below which a sample counts as not moved. Missing entries are left out of the norm.
+    Missing entries are left out of the norm.
 
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        The data as they are; NaN is missing.
+    mu : float
+        The difference below which a row counts as not changed.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.array([[0.0, 3.0], [1.0, np.nan]])
     >>> RowError(X, mu=1e-9).residuals(np.array([[4.0, 0.0], [1.0, 7.0]]))
@@ -171,8 +186,17 @@ class RowError(RowSum):
 class EntryError(RowSum):
     """E(A; X) = sum_ij sqrt((a_ij - x_ij)^2 + mu^2): some entries are wrong, such as spikes or dead pixels.
 
-    `mu` is the difference below which an entry counts as not changed. Missing entries are left out of the sum.
+    Missing entries are left out of the sum.
 
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        The data as they are; NaN is missing.
+    mu : float
+        The difference below which an entry counts as not changed.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.array([[0.0, 3.0], [1.0, np.nan]])
     >>> EntryError(X, mu=1e-9).residuals(np.array([[4.0, 0.0], [1.0, 7.0]]))
@@ -206,8 +230,24 @@ class EntryError(RowSum):
 class KernelError(RowSum):
     """E(A; X) = sum_i sqrt(|phi(a_i) - phi(x_i)|^2 + mu^2): a few samples are wrong, measured in the kernel space.
 
-    `mu` rounds off the kink at a_i = x_i; it is the distance below which a sample counts as not moved. A missing entry
-    of x_i takes the value that a_i has there: for a radial kernel the distance is that of the observed entries.
+    A missing entry of x_i takes the value that a_i has there: for a radial kernel the distance is that of the observed
+    entries.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : ndarray of shape (n_samples, n_features)
+        The data as they are; NaN is missing.
+    mu : float
+        Rounds off the kink at a_i = x_i: the distance below which a row counts as not moved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernmend.model.kernels import Linear
+    >>> KernelError(Linear(), np.zeros((1, 2)), mu=1e-9).residuals(np.array([[3.0, 4.0]]))
+    array([5.])
     """
 
     kernel: Kernel

@@ -27,6 +27,11 @@ class Kernel(ABC):
 
     Rows are samples. Every method is a pure function of its arguments, but for `pullback`, which may overwrite `G`.
     `turns` says that k stays the same when all rows are turned: it knows of rows only lengths and angles.
+
+    Examples
+    --------
+    >>> isinstance(RBF(), Kernel)
+    True
     """
 
     turns: ClassVar[bool] = False
@@ -98,6 +103,15 @@ class RadialKernel(Kernel):
     concave in the squared distance, and its tangent there is a majoriser: the paper's step from eq. (sub1exp) to
     (sub1expHQ). The paper shows it for the Gaussian by a conjugate function, eq. (HQprop), which is printed for
     exp(+gamma |x|^2); the tangent of a concave function needs none and serves all radial kernels.
+
+    Examples
+    --------
+    >>> class Cauchy(RadialKernel):
+    ...     profile = staticmethod(lambda t: 1 / (1 + t))
+    ...     slope = staticmethod(lambda k: -(k**2))
+    >>> Cauchy().gram(np.array([[0.0], [1.0]]))
+    array([[1. , 0.5],
+           [0.5, 1. ]])
     """
 
     turns = True
@@ -162,6 +176,14 @@ class DotProductKernel(Kernel):
     root. The printed step, eq. (sub1ployHQUpdate3), replaces the term by 2 d delta_i (tau_a a_i - tau_x x_i)'(a_i -
     x_i). That is no majoriser, and its gradient is another one, so that the step rests where F has a slope. So there is
     no `majoriser` here, and the solvers follow the true gradient of `distances`.
+
+    Examples
+    --------
+    >>> class Square(DotProductKernel):
+    ...     profile = staticmethod(lambda u: u**2)
+    ...     slope = staticmethod(lambda u: 2 * u)
+    >>> Square().gram(np.array([[2.0]]), np.array([[3.0]]))
+    array([[36.]])
     """
 
     turns = True
@@ -200,7 +222,19 @@ class DotProductKernel(Kernel):
 
 @dataclass(frozen=True)
 class RBF(RadialKernel):
-    """The Gaussian kernel k(a, b) = exp(-gamma |a - b|^2)."""
+    """The Gaussian kernel k(a, b) = exp(-gamma |a - b|^2).
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        The inverse of a squared length.
+
+    Examples
+    --------
+    >>> from kernmend.model.kernels import RBF
+    >>> RBF(1.0).diag(np.array([[3.0, 4.0]]))
+    array([1.])
+    """
 
     gamma: float = 1.0
 
@@ -226,6 +260,19 @@ class Polynomial(DotProductKernel):
 
     A fractional degree needs a'b + coef0 >= 0. `check` says so for the data; where an iterate leaves that region on
     the way, the base counts as 0, which keeps k and its gradient continuous.
+
+    Parameters
+    ----------
+    degree : float, default=2.0
+        The power.
+    coef0 : float, default=1.0
+        The constant, >= 0.
+
+    Examples
+    --------
+    >>> from kernmend.model.kernels import Polynomial
+    >>> Polynomial(2, 1.0).gram(np.array([[2.0]]), np.array([[3.0]]))
+    array([[49.]])
     """
 
     degree: float = 2.0
@@ -278,7 +325,13 @@ class Polynomial(DotProductKernel):
 
 @dataclass(frozen=True)
 class Linear(DotProductKernel):
-    """k(a, b) = a'b. With it the objective is a relaxation of the linear model, eq. (eq:rpca)."""
+    """k(a, b) = a'b. With it the objective is a relaxation of the linear model, eq. (eq:rpca).
+
+    Examples
+    --------
+    >>> Linear().gram(np.array([[2.0]]), np.array([[3.0]]))
+    array([[6.]])
+    """
 
     def profile(self, u: Array) -> Array:
         return u

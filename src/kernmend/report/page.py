@@ -21,7 +21,7 @@ def render(facts: dict[str, Any], *, title: str | None = None) -> str:
         from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup
     except ImportError as error:
-        raise ImportError("reports need jinja2: pip install 'kernmend[report]'") from error
+        raise ImportError("reports need jinja2: pip install jinja2") from error
     home = files("kernmend.report") / "assets"
     style = (home / "style.css").read_text(encoding="utf-8")
     script = "\n".join((home / name).read_text(encoding="utf-8") for name in SCRIPTS)

@@ -1,0 +1,109 @@
+"""The directive `run`: code of a page is run while the site is built, and what it prints stands below it.
+
+    ```{run} python        or: {run} bash
+    print(1 + 1)
+    ```
+
+All blocks of a page share one Python session and one empty folder, from top to bottom, as a reader would type them. A
+block that fails, or a command whose exit code is not that of the option `exit`, is a warning, which `make docs` turns
+into an error. So no figure on a page is typed by hand.
+"""
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import chdir, redirect_stdout
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+logger = logging.getLogger(__name__)
+
+
+class Session:
+    """What the blocks of one page share: an empty folder and the names that Python code defines."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="kernmend-docs-")
+        self.names: dict[str, Any] = {"__name__": "docs"}
+
+    def python(self, code: str, where: str) -> str:
+        """Run code and return what it printed."""
+        out = io.StringIO()
+        with chdir(self.folder.name), redirect_stdout(out):
+            exec(compile(code, where, "exec"), self.names)
+        return out.getvalue()
+
+    def bash(self, code: str, expected: int) -> str:
+        """Run commands and return what they printed; RuntimeError if the exit code is not the expected one."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-eu", "-c", code],
+            cwd=self.folder.name,
+            env={**os.environ, "PATH": path, "COLUMNS": "90", "NO_COLOR": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != expected:
+            raise RuntimeError(f"exit code {done.returncode}, expected {expected}\n{done.stdout}")
+        return done.stdout
+
+
+SESSIONS: dict[str, Session] = {}
+
+
+class Run(SphinxDirective):
+    """Show code and what it printed when the site was built."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar[dict[str, Any]] = {
+        "exit": directives.nonnegative_int,
+        "no-output": directives.flag,
+        "hidden": directives.flag,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the code as a block, and its output as another."""
+        language, code = self.arguments[0], "\n".join(self.content)
+        session = SESSIONS.setdefault(self.env.docname, Session())
+        try:
+            if language == "python":
+                printed = session.python(code, f"{self.env.docname}:{self.lineno}")
+            else:
+                printed = session.bash(code, self.options.get("exit", 0))
+        except Exception as error:
+            logger.warning(
+                "a block of the page failed: %s: %s", type(error).__name__, error, location=self.get_location()
+            )
+            printed = ""
+        shown = nodes.literal_block(code, code, language=language)
+        self.set_source_info(shown)
+        out: list[nodes.Node] = [] if "hidden" in self.options else [shown]
+        if printed.strip() and "no-output" not in self.options:
+            text = printed.rstrip()
+            table = any(line.lstrip().startswith(("│", "┃", "row", "time,")) for line in text.splitlines())
+            classes = ["output", "aligned"] if table else ["output"]
+            out.append(nodes.literal_block(text, text, language="none", classes=classes))
+        return out
+
+
+def forget(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Begin a page that is read again with an empty session."""
+    SESSIONS.pop(docname, None)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive."""
+    app.add_directive("run", Run)
+    app.connect("source-read", forget)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,120 @@
+"""How Sphinx builds the site: `make docs`. Nothing is fetched, neither by the build nor by who reads it from disk."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE / "_ext"))
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")  # pages are read by two processes of one thread each
+
+from live_report import GENERATED, live_report  # noqa: E402
+from sphinx_gallery.sorting import FileNameSortKey  # noqa: E402
+
+from kernmend import __version__  # noqa: E402
+
+(GENERATED / "reports").mkdir(parents=True, exist_ok=True)
+
+project = "kernmend"
+author = "the kernmend maintainers"
+copyright = f"2026, {author}"
+release = version = __version__
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "plain_formulas",
+    "mathml",
+    "run",
+    "source_lines",
+]
+exclude_patterns = ["_build", "_generated", "_ext", "_templates", "auto_examples/**/*.ipynb", "**/*.py.md5"]
+templates_path = ["_templates"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+html_math_renderer = "mathml"
+default_role = "py:obj"
+pygments_style = "default"
+
+# --- Markdown pages ---------------------------------------------------------------------------------------------------
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
+myst_heading_anchors = 3
+suppress_warnings = ["config.cache"]
+
+# --- the API reference ------------------------------------------------------------------------------------------------
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+
+# --- the gallery ------------------------------------------------------------------------------------------------------
+def style(gallery_conf: dict, fname: str) -> None:
+    """Let the pictures of every example look alike."""
+    import matplotlib
+
+    matplotlib.rcParams.update(
+        {
+            "font.size": 11,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.titlesize": 12,
+            "savefig.bbox": "tight",
+        }
+    )
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": [str(ROOT / "examples")],
+    "gallery_dirs": ["auto_examples"],
+    "filename_pattern": r"/plot_",
+    "within_subsection_order": FileNameSortKey,
+    "image_scrapers": ("matplotlib", live_report),
+    "reset_modules": ("matplotlib", style),
+    "abort_on_example_error": True,
+    "only_warn_on_example_error": False,
+    "download_all_examples": False,
+    "write_computation_times": False,  # its page would load scripts from other hosts
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1000,
+    "remove_config_comments": True,
+    "parallel": 2,
+    "plot_gallery": "True",
+    "thumbnail_size": (400, 280),
+}
+warnings.filterwarnings("ignore", category=UserWarning, message="Matplotlib is currently using agg")
+
+# --- the pages --------------------------------------------------------------------------------------------------------
+html_theme = "pydata_sphinx_theme"
+html_title = "kernmend"
+html_static_path = ["_static", "_generated"]
+html_css_files = ["kernmend.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_sidebars = {name: [] for name in ("index", "start", "changelog", "contributing", "glossary", "when_not")}
+html_theme_options = {
+    "logo": {"text": "kernmend", "alt_text": "kernmend"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "back_to_top_button": False,
+    "show_nav_level": 1,
+}
+copybutton_exclude = ".linenos, .gp, .go"

@@ -1,0 +1,72 @@
+"""What a release needs agrees with pyproject.toml: recipe, citation, workflows, the project's address."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import kernmend
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RELEASE = kernmend.__version__.partition(".dev")[0]
+
+
+def plain(requirement):
+    return re.sub(r"\s+", "", requirement.partition("#")[0].partition(";")[0])
+
+
+def test_the_recipe_asks_for_the_same_versions():
+    text = (ROOT / "conda" / "meta.yaml").read_text()
+    recipe = yaml.safe_load(re.sub(r"\{\{.*?\}\}", "x", re.sub(r"\{%.*?%\}", "", text)))
+    run = {plain(requirement) for requirement in recipe["requirements"]["run"]}
+    assert run == {f"python{PROJECT['requires-python']}", *map(plain, PROJECT["dependencies"])}
+    assert f'version = "{RELEASE}"' in text
+
+
+def test_the_citation_names_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert str(citation["version"]) == RELEASE
+    assert citation["license"] == PROJECT["license"]
+    assert citation["repository-code"] == PROJECT["urls"]["Source"]
+
+
+def test_there_is_one_address():
+    """Every page, recipe and file names the same repository."""
+    found = set()
+    for path in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("*.cff"),
+        *ROOT.glob("docs/*.md"),
+        ROOT / "conda" / "meta.yaml",
+        ROOT / "pyproject.toml",
+    ]:
+        found |= set(re.findall(r"https://github\.com/(?:kernmend)/[\w-]+", path.read_text()))
+    assert found == {PROJECT["urls"]["Source"]}
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_call_make_targets_that_exist(workflow):
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    steps = [step for job in yaml.safe_load(workflow.read_text())["jobs"].values() for step in job["steps"]]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert all(command.startswith("make ") and command.split()[1] in targets for command in commands)
+
+
+def test_the_pythons_of_the_classifiers_are_tested():
+    named = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
+    tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    assert tests["jobs"]["test"]["strategy"]["matrix"]["python-version"] == named
+    assert PROJECT["requires-python"] == f">={named[0]}"
+
+
+def test_every_dependency_that_users_get_has_a_least_version():
+    extras = PROJECT["optional-dependencies"]
+    asked = [
+        *PROJECT["dependencies"],
+        *(one for name in ("io", "report", "datasets", "dask", "test") for one in extras[name]),
+    ]
+    assert [one for one in asked if ">=" not in one and not one.startswith("kernmend[")] == []

@@ -1,0 +1,120 @@
+"""What builds the site: blocks that fail are noticed, labels have lines, checks find what is wrong."""
+
+import runpy
+import sys
+import tarfile
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CHECK_SITE = runpy.run_path(str(ROOT / "docs" / "check_site.py"))
+CHECK_DIST = runpy.run_path(str(ROOT / "docs" / "check_dist.py"))
+
+
+@pytest.fixture
+def extension(monkeypatch):
+    """Import one of the extensions of the site."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
+
+    def load(name):
+        sys.modules.pop(name, None)
+        return __import__(name)
+
+    return load
+
+
+def test_blocks_of_a_page_share_names_and_folder(extension):
+    session = extension("run").Session()
+    assert session.python("x = 2\nfrom pathlib import Path\nPath('note').write_text('hello')", "page") == ""
+    assert session.python("print(x + 1)", "page") == "3\n"
+    assert session.bash("cat note", 0) == "hello"
+    with pytest.raises(RuntimeError, match="exit code 3, expected 0"):
+        session.bash("exit 3", 0)
+    assert session.bash("exit 3", 3) == ""
+    with pytest.raises(ZeroDivisionError):
+        session.python("1 / 0", "page")
+
+
+def test_labels_lead_to_lines_that_name_them(extension):
+    lines = extension("source_lines")
+    found = lines.lines_of("relax")
+    assert len(found) > 1
+    assert all("(relax)" in lines.modules()[module][number - 1] for module, number in found)
+    assert lines.lines_of("no such label") == []
+
+
+def test_every_label_of_the_page_is_in_the_source(extension):
+    text = (ROOT / "docs" / "method.md").read_text()
+    block = text[text.index("```{equations}\n") :].partition("\n```\n")[0].splitlines()[1:]
+    labels = [line.partition(": ")[0] for line in block]
+    assert len(labels) > 30
+    assert [label for label in labels if not extension("source_lines").lines_of(label)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a norm |x| here", r"a norm \|x\| here"),
+        ("`|x|` stays", "`|x|` stays"),
+        ("n_iter_ + 1", r"n_iter\_ + 1"),
+        ("a_b", "a_b"),
+    ],
+)
+def test_formulas_of_docstrings_are_shown_as_typed(extension, text, shown):
+    assert extension("plain_formulas").escape(text) == shown
+
+
+def test_a_formula_on_its_own_line_is_literal(extension):
+    lines = [
+        "Minimise",
+        "",
+        "    |a| + b",
+        "",
+        "over a_.",
+        "",
+        "Parameters",
+        "----------",
+        "a_ : float",
+        "    A |norm|.",
+    ]
+    extension("plain_formulas").process(None, "class", "x", None, None, lines)
+    assert lines == [
+        *("Minimise", "", "::", "", "    |a| + b", "", r"over a\_.", "", "Parameters", "----------", "a_ : float"),
+        r"    A \|norm\|.",
+    ]
+
+
+def test_links_that_lead_nowhere_and_requests_are_found(tmp_path):
+    (tmp_path / "index.html").write_text(
+        '<a href="other.html#here">1</a><a href="other.html#there">2</a><a href="gone.html">3</a>'
+        '<script src="https://cdn.example/x.js"></script><a href="https://github.com/a">4</a><a href="https://a.example">5</a>'
+    )
+    (tmp_path / "other.html").write_text('<p id="here">')
+    (tmp_path / "style.css").write_text("a { background: url(https://b.example/x.png) }")
+    assert CHECK_SITE["problems"](tmp_path) == [
+        "index.html fetches https://cdn.example/x.js",
+        "index.html links to an unknown host: https://a.example",
+        "index.html links to an unknown host: https://cdn.example/x.js",
+        "index.html links to gone.html, which is not there",
+        "index.html links to other.html#there, which has no such anchor",
+        "style.css fetches https://b.example/x.png",
+    ]
+
+
+def test_what_is_missing_in_a_release_or_should_not_be_there_is_found(tmp_path):
+    with ZipFile(tmp_path / "kernmend-0-py3-none-any.whl", "w") as wheel:
+        for name in (*CHECK_DIST["IN_WHEEL"][1:], "tests/x.py"):
+            wheel.writestr(name, "")
+    (tmp_path / "picture.png").write_text("")
+    with tarfile.open(tmp_path / "kernmend-0.tar.gz", "w:gz") as sdist:
+        sdist.add(tmp_path / "picture.png", "kernmend-0/picture.png")
+        for name in CHECK_DIST["IN_SDIST"][1:]:
+            sdist.add(tmp_path / "picture.png", f"kernmend-0/{name}")
+    assert CHECK_DIST["problems"](tmp_path) == [
+        "kernmend/__init__.py is not in the wheel",
+        "pyproject.toml is not in the sdist",
+        "tests/x.py is in the wheel",
+        "picture.png is in the sdist",
+    ]
