@@ -63,7 +63,7 @@ PATH_ITERATIONS = 20
 """Iterations of each round of the Schatten path in a trial."""
 GOOD_PULL, WRONG_PULL = 0.95, 0.25
 """Quantiles of the pulls on good and on wrong rows that should lie apart: some of the wrong ones are hard to tell."""
-MAX_ROWS = 300
+MAX_ROWS = 200
 """Rows of a trial, at most."""
 WORTH = 0.95
 """Cost above which nothing is done: what is gained must be clear of what the injection cannot tell."""
@@ -175,7 +175,7 @@ def choose(
     if not flags.any() or int((~flags).sum()) < FEWEST_GOOD:
         return nothing
     search = Search(Trial.of(X, flags, detector, seed), tuple(kernels), rho, lam, callback)
-    best = min((search.climb(error) for error in errors), key=search.cost)
+    best = search.best(errors)
     cost = search.cost(best)
     if cost > WORTH:
         reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
@@ -312,6 +312,14 @@ class Search:
     def _rows(self) -> Problem:
         """The problem of the trial's rows."""
         return Problem.of(self.trial.rows, self.kernels[0], RowError)
+
+    def best(self, errors: Sequence[type[RowSum]]) -> Setting:
+        """Return the best setting of all error models; one of whole rows is tried where another was found best."""
+        found: list[Setting] = []
+        for error in errors:
+            alike = next((each for each in found if not (each.error.by_entry or error.by_entry)), None)
+            found.append(self.climb(error) if alike is None else replace(alike, error=error))
+        return min(found, key=self.cost)
 
     def climb(self, error: type[RowSum]) -> Setting:
         """Return the best setting found with an error model, axis by axis from the best of its starts."""
