@@ -34,7 +34,7 @@ class Matrix(NamedTuple):
 
 
 def make_matrix(data: Data, corruption: Corruption, seed: int, folder: Path | None = None) -> Matrix:
-    """Return the data of an experiment, clean and corrupted; that of COIL-20 in single precision, as its file has it."""
+    """Return the data of an experiment, clean and corrupted; COIL-20 in single precision, as its file has it."""
     truth = load(data, seed, folder)
     if data.unit_length:
         truth = to_unit_length(truth)
