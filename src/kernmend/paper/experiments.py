@@ -63,7 +63,7 @@ def _circle(quick: bool) -> Experiment:
 
 # --- section 4.2, figure (recovSimi) --------------------------------------------------------------------------------
 
-LAMS = ({"lam": 1e-3}, {"lam": 1e-2}, {"lam": 1e-1}, {"lam": 1.0})
+LAMS = tuple({"lam": lam} for lam in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))
 
 
 def _similarity(quick: bool) -> Experiment:
@@ -76,7 +76,7 @@ def _similarity(quick: bool) -> Experiment:
     cases = []
     for label, (digits, kernel) in kernels.items():
         ours = {"rho": 1.0, "max_iter": iterations, **kernel}
-        grid = LAMS[1:2] if quick else LAMS
+        grid = LAMS[3:4] if quick else LAMS
         methods = [UNTOUCHED]
         for source in ("clean", "corrupted"):
             methods.append(method(f"GRPCA, graph of the {source} images", "GraphRobustPCA", FREE,
