@@ -32,7 +32,7 @@ INNER = 20
 # Number of iterations on the rows before the subspace is found anew.
 TURN = 5
 # Share of the objective that a turn must gain for the next one: 1 to 3 % on images, where all rows together gain more.
-SETTLED = 0.02
+SETTLED = 0.05
 
 
 def fit_subspace(kernel: Kernel, Z: Array, rank: int) -> Reference:
