@@ -11,6 +11,7 @@ the mean of the samples takes about one of the r dimensions.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ def solve_subspace(
     `scale`.
     """
     leading = LeadingSubspace(min(rank, A.shape[0]))
-    budget = {"scale": scale, "bounds": bounds, "tol": tol}
+    budget: dict[str, Any] = {"scale": scale, "bounds": bounds, "tol": tol}
     first = _take_turns(kernel, A, error, C, leading, max_iter=max_iter, callback=callback, **budget)
     if first.stop_reason == "max_iter":  # It has settled, and may go on.
         objective = Objective(kernel, TailPenalty(C, leading), error, 1.0)
