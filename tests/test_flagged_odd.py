@@ -145,7 +145,7 @@ def test_the_summary_of_a_clear_case():
 
 def test_the_summary_of_clean_data():
     text = KernelRecovery().fit(make_circle(100).X).summary()
-    assert text.startswith("0 of 100 rows flagged, 0.0 %: good rows are as far out in less than one in 6,000 cases.")
+    assert text.startswith("0 of 100 rows flagged, 0.0 %: good rows are as far out in less than one in 2,000 cases.")
     assert "Worst rows" not in text
     listed = next(line for line in text.splitlines() if "unusual" in line)
     assert "not changed" in listed

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from kernmend.detect.scores import (
     EFFECT,
     MANY_COLUMNS,
+    NEAR_CLIP,
+    NEAREST,
     RANK_CAP,
     KernelSpan,
     Measure,
@@ -104,6 +106,40 @@ def test_scores_of_errors_are_mean_squares_of_all_or_of_the_largest_twentieth(se
     top = {3: 1, 20: 1, 60: 3}[d]
     np.testing.assert_allclose(log_score("worst", np.zeros(7), errors, units), np.log(squares[:, -top:].mean(axis=1)))
     assert (log_score("worst", np.zeros(7), errors, units) >= log_score("all", np.zeros(7), errors, units)).all()
+
+
+@given(seed=seeds, kind=st.sampled_from(["all", "worst"]))
+def test_errors_are_in_units_of_their_column_and_of_the_nearest_rows(seed, kind):
+    L, new, span = rows(seed, 40), rows(seed + 1, 5), KernelSpan.of(rows(seed, 40), RBF(0.3))
+    measure = Measure.of(kind, 1e-2, span)
+    own = span.leave_one_out(1e-2)[1]
+    clipped = np.minimum(np.abs(own), NEAR_CLIP * measure.units)
+    units = []
+    for x in new:
+        nearest = np.argsort(np.square(L - x).sum(axis=1))[:NEAREST]
+        units.append(np.sqrt(measure.units**2 + np.square(clipped[nearest]).mean(axis=0)))
+    projected = span.project(new)
+    expected = log_score(kind, *span.new_rows(new, projected, 1e-2), np.array(units))
+    np.testing.assert_allclose(measure.scores(new, projected), expected, rtol=1e-6)
+
+
+@given(seed=seeds, kind=st.sampled_from(["span", "all", "worst"]))
+def test_a_row_of_the_span_has_one_score_leave_one_out(seed, kind):
+    span = KernelSpan.of(rows(seed, 40), RBF(0.3))
+    measure, every = Measure.of(kind, 1e-2, span), np.arange(40)
+    left_out = measure.scores(span.L, span.project(span.L), every)
+    np.testing.assert_allclose(left_out, measure.scores_of_span(), rtol=1e-6, atol=1e-8)
+
+
+def test_one_error_counts_more_among_rows_that_are_easy_to_predict():
+    """The same error in a plain row and in one whose like are noisy: only the first one stands out."""
+    rng = np.random.default_rng(0)
+    plain, lively = rng.standard_normal((2, 80, 1)) * np.ones(30)
+    L = np.vstack([plain + 0.01 * rng.standard_normal(plain.shape), 20 + lively + rng.standard_normal(lively.shape)])
+    L[[3, 90]] += 0.5 * rng.standard_normal(30)
+    scores = Measure.of("all", 1e-2, KernelSpan.of(L, RBF(1e-3))).scores_of_span()
+    assert scores[3] > np.delete(scores[:80], 3).max() + 1.0
+    assert scores[90] < np.median(scores[80:]) + 2.0 * scores[80:].std()
 
 
 @pytest.mark.parametrize("kind", ["span", "all", "worst"])

@@ -11,9 +11,9 @@ What happens in `Detector.fit`, from the data to the flags:
    compared, so the u of a row is the larger one of two: that of the row as a whole, and that of its most extreme wrong
    entry, less log d since it is the largest of d. The score of the row is u in logarithms to the base 10.
 5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`. The
-   threshold is at most log10(3 n / alpha): n good rows in 3 tests exceed that `alpha` times on average. In data with
-   many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where the scores show a
-   group of wrong rows (`rows.py`).
+   threshold is at most log10(n / alpha): n good rows exceed that `alpha` times on average. It is lower where the scores
+   show a group of wrong rows (`rows.py`). A wrong entry alone makes its row wrong only beyond log10(3 n / alpha), and
+   in data with many columns per row not at all.
 
 The detector that `fit` returns keeps the good rows as its reference and judges new rows by the same threshold.
 """
@@ -30,10 +30,11 @@ from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
 from kernmend.detect.tails import EVIDENCE, FEWEST, robust_sd
 
-# Number of good rows that are flagged in a clean data set, on average and by all three tests together.
+# Number of good rows that are flagged as a whole in a clean data set, on average.
 ALPHA = 0.05
-# Number of tests that share ALPHA: of entries in their column, of entries given their row, of rows.
-TESTS = 3
+# Factor by which entries must be less likely than rows: there are two tests of them, and their tails are extrapolated
+# further ("tables", clean: 0.2 % of the good rows are flagged with it, 0.8 % without).
+STRICTER = 3
 # Largest number of columns per row at which a wrong entry alone makes its row wrong. With more columns, the n values of
 # one do not show a tail down to the chance 1 / (n d).
 COLUMNS_PER_ROW = 0.5
@@ -115,17 +116,16 @@ class Detector:
         n, d = D.shape
         keep = np.zeros(n, dtype=bool)
         np.logical_or.at(keep, where, known_good[learned])
-        centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(TESTS * n / alpha))
+        centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(n / alpha))
         Z = (D - centre) / scale
         equal = np.mean(centre == D, axis=0) > CONSTANT
-        entries = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
-        entry_results = entries.find(Z, np.arange(n))
+        entries = EntryDetector.fit(Z, equal, cap + float(np.log(STRICTER * d)))
         decide = d <= COLUMNS_PER_ROW * n
-        Y = entry_results[2] if decide else Z
-        # Where entries do not decide, the test of rows is the only one: it need not share alpha, nor the chance that
-        # `EVIDENCE` stands for, with the others ("pictures", [0, 1], occlusion: an F1 of 0.65 if it does, 0.79 if not).
-        not_shared = 0.0 if decide else float(np.log(TESTS))
-        rows, u = RowDetector.fit(Y * scale + centre, cap - not_shared, keep, EVIDENCE - not_shared)
+        entry_results = _judged(entries, Z, decide, np.arange(n))
+        # Where entries do not decide, the test of rows is the only one, and need not share the chance that `EVIDENCE`
+        # stands for with theirs ("pictures", [0, 1], occlusion: an F1 of 0.65 if it does, 0.79 if not).
+        evidence = EVIDENCE if decide else EVIDENCE - float(np.log(STRICTER))
+        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep, evidence)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
         detector = cls(centre, scale, decide, entries, rows, threshold, suspect)
         found = detector._released(D, detector._combine(Z, *entry_results, u))
@@ -141,9 +141,8 @@ class Detector:
             flags = scores > self.threshold
             return self._with_flags(Found(scores, flags, ~flags, flags, np.broadcast_to(0.0, X.shape), nothing, X))
         Z = (X - self.centre) / self.scale
-        entry_results = self.entries.find(Z)
-        Y = entry_results[2] if self.entries_decide else Z
-        return self._combine(Z, *entry_results, self.rows.u(Y * self.scale + self.centre))
+        entry_results = _judged(self.entries, Z, self.entries_decide)
+        return self._combine(Z, *entry_results, self.rows.u(entry_results[2] * self.scale + self.centre))
 
     def scores(self, X: Array) -> Array:
         """Return the scores that `find` gives new rows, without judging entries where these do not change them."""
@@ -176,9 +175,9 @@ class Detector:
     def _combine(self, Z: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
         """Return the results of both tests as one: the u of a row, or that of its most extreme of d entries if larger.
 
-        Entries count only where one of them is wrong and `entries_decide`.
+        Entries count only where one of them is wrong.
         """
-        beyond = entries.any(axis=1) & self.entries_decide
+        beyond = entries.any(axis=1)
         u = np.where(beyond, np.maximum(row_u, entry_u.max(axis=1) - np.log(Z.shape[1])), row_u)
         scores = u / LOG10
         rows = scores > self.threshold
@@ -228,6 +227,17 @@ class Detector:
                 whole[name][learned] = values
             parts = whole
         return self._with_flags(Found(**parts).with_known(good, wrong))
+
+
+def _judged(
+    entries: EntryDetector, Z: Array, decide: bool, rows: NDArray[np.intp] | None = None
+) -> tuple[Array, NDArray[np.bool_], Array]:
+    """Return u of every entry, the mask of wrong ones, and the rows with expectations in place of wrong entries.
+
+    Where entries do not decide, none is marked wrong and the rows stay as they are: to judge rows again without their
+    most extreme entries would change nothing but the time.
+    """
+    return entries.find(Z, rows) if decide else (entries.u(Z, rows), np.zeros(Z.shape, dtype=bool), Z)
 
 
 def distinct(X: Array) -> tuple[Array, NDArray[np.intp]]:

@@ -158,6 +158,21 @@ class EntryDetector:
             float(high), *bounds,
         )  # fmt: skip
 
+    def u(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return u of every entry, the larger one of its marginal and its conditional u; no row is judged again.
+
+        `rows` are the numbers of these rows among the fitted ones, each then judged leave-one-out; None for new rows.
+        """
+        u = self.marginal.u(Z)
+        return np.maximum(u, self._conditional_u(np.where(u > self.threshold, np.nan, Z), rows))
+
+    def _conditional_u(self, Z: Array, rows: NDArray[np.intp] | None) -> Array:
+        """Return u of every entry given the others of its row; 0 where it is NaN, or too near to its expectation."""
+        R = np.nan_to_num(Z - self.others.predict(Z, rows) - self.centre)
+        u = self.conditional.u(R) * (~self.equal & (np.abs(R) > LEAST))
+        out: Array = np.minimum(u, self.factor * (u / self.high) ** self.power)
+        return out
+
     def find(self, Z: Array, rows: NDArray[np.intp] | None = None) -> tuple[Array, NDArray[np.bool_], Array]:
         """Return u of every entry, the mask of wrong ones, and the rows with expectations in place of wrong entries.
 
@@ -169,11 +184,7 @@ class EntryDetector:
         wrong = u > self.threshold
         left, at = np.where(wrong, np.nan, Z), np.arange(len(Z))
         for again in range(ROUNDS):
-            R = np.nan_to_num(
-                left[at] - self.others.predict(left[at], None if rows is None else rows[at]) - self.centre
-            )
-            now = self.conditional.u(R) * (~self.equal & (np.abs(R) > LEAST))
-            now = np.minimum(now, self.factor * (now / self.high) ** self.power)
+            now = self._conditional_u(left[at], None if rows is None else rows[at])
             u = np.maximum(u, now) if again == 0 else u
             hit = (now > self.threshold) & (now == now.max(axis=1, keepdims=True))
             wrong[at], left[at] = wrong[at] | hit, np.where(hit, np.nan, left[at])

@@ -24,15 +24,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.scores import KernelSpan, Measure, choose_score, clearly_positive, error_units, inject, ranks
+from kernmend.detect.scores import (
+    NEAREST,
+    KernelSpan,
+    Measure,
+    choose_score,
+    clearly_positive,
+    error_units,
+    inject,
+    nearest_rows,
+    ranks,
+)
 from kernmend.detect.tails import EVIDENCE, TwoGroups
 from kernmend.linalg.distances import squared_distances
 
 # Mean capped rank of injected rows below which a score does not tell them from good rows: 0.48 is that of chance, with
 # a standard error of 0.016. Then no second group is fitted.
 INFORMATIVE = 0.55
-# Number of nearest rows. The standard error of the median of 12 scores is a third of their spread.
-NEAREST = 12
 # Size of an error, in robust standard deviations, up to which it has full weight in the regression of scores on those
 # of the nearest rows: 96 % efficient for normal errors.
 HUBER = 1.5
@@ -90,17 +98,6 @@ class Neighbours:
         nearest = nearest_rows(squared_distances(Y, self.L), left_out)
         out: Array = self.slope * (np.median(self.scores[nearest], axis=1) - self.middle)
         return out
-
-
-def nearest_rows(distances: Array, left_out: NDArray[np.intp] | None) -> NDArray[np.intp]:
-    """Return the numbers of the `NEAREST` smallest columns of each row of distances, without the one left out.
-
-    `distances` is overwritten.
-    """
-    if left_out is not None:
-        distances[np.arange(len(distances)), left_out] = np.inf
-    out: NDArray[np.intp] = np.argpartition(distances, NEAREST - 1, axis=1)[:, :NEAREST]
-    return out
 
 
 def robust_slope(x: Array, y: Array) -> float:
