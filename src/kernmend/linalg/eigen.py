@@ -165,11 +165,12 @@ def _filtered(K: Array, U: Array, KU: Array, edge: float) -> Array:
 
     The columns of `U` may have any length; `KU` is K U.
     """
-    half = 0.5 * max(edge, np.finfo(K.dtype).tiny)
+    half = 0.5 * max(edge, float(np.finfo(K.dtype).tiny))
     before, now = U, KU / half - U
     for _ in range(_DEGREE - 1):
         before, now = now, (2.0 / half) * (K @ now) - 2.0 * now - before
-    return now / np.linalg.norm(now, axis=0)
+    out: Array = now / np.linalg.norm(now, axis=0)
+    return out
 
 
 def _guards(kept: int) -> int:
