@@ -311,3 +311,15 @@ def test_graphs_are_checked(graph, message):
 def test_a_graph_of_features_needs_its_form():
     with pytest.raises(ValueError, match="feature_graph belongs to penalty='graphs'"):
         GraphRobustPCA().fit(np.eye(5), feature_graph=np.ones((5, 5)))
+
+
+@pytest.mark.parametrize("penalty", ["nuclear", "graphs"])
+def test_float32_is_worked_on_in_float32_and_ends_at_the_same_minimum(penalty):
+    angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 90)  # no two pairs are as far apart as each other
+    X = np.column_stack([np.cos(k * angle + k) for k in range(1, 31)])
+    X[::9, ::4] += 2.0
+    double, single = (GraphRobustPCA(penalty=penalty).fit(X.astype(dtype)) for dtype in (np.float64, np.float32))
+    assert single.recovered_.dtype == np.float32
+    assert single.stop_reason_ == "converged"
+    assert single.objective_[-1] == pytest.approx(double.objective_[-1], rel=2e-3)
+    np.testing.assert_allclose(single.recovered_, double.recovered_, atol=0.02)

@@ -142,8 +142,10 @@ def test_usage(tmp_path):
 def test_the_full_experiments_are_the_papers():
     assert set(experiments._BUILDERS) == set(NAMES)
     cases = experiments.get("denoise").cases
-    assert [case.repetitions for case in cases] == 2 * [5, 5, 2, 2]
-    assert [case.data.scale for case in cases] == 4 * ["[0, 1]"] + 4 * ["unit length"]
+    assert [case.repetitions for case in cases] == 4 * [5] + 4 * [2]
+    assert [case.data.name for case in cases] == 4 * ["mnist"] + 4 * ["coil"]
+    assert [case.data.scale for case in cases] == 2 * (2 * ["[0, 1]"] + 2 * ["unit length"])
+    assert [case.corruption.kind for case in cases] == 4 * ["gaussian", "occlusion"]
     for case in cases:
         names = [method.name for method in case.methods]
         assert names[0] == "untouched"
@@ -167,6 +169,15 @@ def test_images_are_brought_to_unit_length_after_the_corruption():
     np.testing.assert_array_equal(scaled.rows, bad)
     for A, B in ((truth, scaled.truth), (X, scaled.X)):
         np.testing.assert_allclose(B * np.linalg.norm(A, axis=1, keepdims=True), A)
+
+
+def test_coil_20_is_in_single_precision_and_measured_in_double(coil):
+    data = spec.Data("coil", objects=2, rotations=1, views=8)
+    matrix = matrices.make_matrix(data, spec.Corruption("gaussian"), 0, coil)
+    assert matrix.truth.dtype == matrix.X.dtype == np.float32
+    double = matrix.in_double()
+    assert double.truth.dtype == double.X.dtype == np.float64
+    np.testing.assert_array_equal(double.X[~matrix.rows], double.truth[~matrix.rows])
 
 
 def test_a_rise_of_the_objective_would_show(finished):

@@ -33,7 +33,8 @@ class GraphRobustPCA(Recovery):
 
         minimise lam |X - L|_1 + gamma tr(L' Phi L) + feature_gamma tr(L Psi L').
 
-    Both are convex. There is no `transform`: a new sample is not a node of the graph.
+    Both are convex. There is no `transform`: a new sample is not a node of the graph. float32 data is worked on in
+    float32, at half the cost.
 
     Parameters
     ----------
@@ -138,13 +139,12 @@ class GraphRobustPCA(Recovery):
         X = self._validate(X, reset=True, ensure_min_samples=2)
         if feature_graph is not None and self.penalty != "graphs":
             raise ValueError("feature_graph belongs to penalty='graphs'")
-        observed = X.astype(np.float64, copy=False)
-        filled = fill_missing(observed) if np.isnan(observed).any() else observed
+        filled = fill_missing(X) if np.isnan(X).any() else X
         automatic = 1.0 if self.penalty == "graphs" else LAM / float(np.sqrt(max(X.shape)))
         self.lam_ = automatic if isinstance(self.lam, str) else float(self.lam)
-        self.laplacian_ = self._laplacian("graph", graph, observed)
+        self.laplacian_ = self._laplacian("graph", graph, X)
         self.gamma_ = self._weight(self.gamma, self.laplacian_ @ filled)
-        term = EntryTerm.of(observed, self.lam_)
+        term = EntryTerm.of(X, self.lam_)
         with self._progress("mending", self.max_iter) as callback:
             if self.penalty == "graphs":
                 self.feature_laplacian_ = self._laplacian("feature_graph", feature_graph, filled.T)

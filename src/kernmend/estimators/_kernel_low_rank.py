@@ -63,8 +63,8 @@ class KernelLowRank(KernelModel):
         nuclear penalty.
     error : {"kernel", "rows", "entries", "auto"} or class, default="kernel"
         What is wrong: "rows" (whole rows, in input units), "entries" (some entries: occlusion, spikes), "kernel" (whole
-        rows, in the kernel space: the paper's), or a subclass of `kernmend.model.errors.RowSum`. "auto" is "kernel" or
-        "entries", whichever leaves less of injected errors.
+        rows, in the kernel space: the paper's), or a subclass of `kernmend.model.errors.RowSum`. "auto" is whichever of
+        the three leaves least of injected errors.
     penalty : {"auto", "nuclear", "schatten"}, default="auto"
         The paper's, or Schatten-1/2 on a path, which is better where every row has wrong entries. "auto" is "schatten"
         for errors of entries in data with at least twice as many rows as columns (and rho="auto") if it brings injected

@@ -14,8 +14,9 @@ from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
 from kernmend.repair.completion import fill_missing
 from kernmend.repair.units import resolve_bounds
+from kernmend.solvers import SolverResult
 from kernmend.solvers.reference import Reference
-from kernmend.solvers.subspace import INNER, move_rows, solve_subspace
+from kernmend.solvers.subspace import fit_subspace, move_rows, solve_fixed_subspace, solve_subspace
 
 ERRORS = ("auto", "noise", "rows", "entries")
 MANY_FEATURES = 16  # from here on error="auto" is "entries"
@@ -47,7 +48,8 @@ class RobustKernelPCA(SubspaceRecovery):
 
     the eigenvalues of the Gram matrix that the subspace leaves over. Missing entries (NaN) cost nothing and are filled
     in. The method is that of Nguyen and De la Torre (2008), "KPCA" in the tables of Xie et al.; the minimiser here is a
-    quasi-Newton method in place of their fixed point, so any differentiable kernel will do.
+    quasi-Newton method in place of their fixed point, so any differentiable kernel will do. float32 data is worked on
+    in float32.
 
     Parameters
     ----------
@@ -72,18 +74,17 @@ class RobustKernelPCA(SubspaceRecovery):
         The error, in units of the data, at which half of the most is paid. "auto" is a share of the typical
         difference of two rows (or entries).
     joint : bool, default=True
-        Whether the subspace is found anew from the mended rows, in turn with these. False keeps that of the given rows.
+        Whether the subspace is that of the mended rows, and follows them. False keeps that of the given rows.
     contamination : float or "auto", default="auto"
         Share of the rows to flag, fewer where equal scores would be divided. "auto" flags those that form a group of
         their own, or are farther off than one good row in 20 data sets of this size is.
     bounds : None, (low, high) or "data", default=None
         Mended values stay within; "data" is the range of each feature.
-    max_iter : int, default=100
-        Rounds: each moves the rows, in up to 20 iterations, and finds the subspace. `transform` has 20 times as many
-        iterations.
+    max_iter : int, default=500
+        Iterations, of all rows together; with `joint=False`, and in `transform`, of each row.
     tol : float, default=1e-4
-        Stop when a round lowers the objective by less than this share of it. Within a round, and in `transform`, a row
-        rests when one iteration lowers its own part by less than this share of that.
+        Stop when ten iterations together lower the objective by at most this share of it. With `joint=False`, and in
+        `transform`, a row rests when one iteration lowers its own part by less than this share of that.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -101,9 +102,11 @@ class RobustKernelPCA(SubspaceRecovery):
         Where a group of rows stands apart, the score above which a row surely belongs to it; at most
         log10(20 n_samples), and at least the score of a row moved by 1 %. Or what gives the share asked for.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective after each round, and at the start, the given rows, missing entries filled in; it never rises.
+        The objective after each iteration (each 20 with `joint=False`), and at the start, the given rows, missing
+        entries filled in; it never rises.
     history_ : list of IterationRecord
-        Its `residual` is the length of the gradient, as a share of the objective over a typical distance.
+        The `residual` of the first and the last is the length of the gradient, as a share of the objective over a
+        typical distance.
     n_iter_ : int
     stop_reason_ : {"converged", "max_iter", "interrupted"}
     rank_ : int
@@ -130,7 +133,7 @@ class RobustKernelPCA(SubspaceRecovery):
     sigma: float | str = "auto"
     joint: bool = True
     bounds: Any = None
-    max_iter: int = 100
+    max_iter: int = 500
     tol: float = 1e-4
 
     _share = 0.95
@@ -161,25 +164,12 @@ class RobustKernelPCA(SubspaceRecovery):
         self.kernel_ = self._make_kernel(start, ENTRIES_WIDTH if self.error_ == "entries" else 1.0)
         self.gamma_ = getattr(self.kernel_, "gamma", None)
         rank = self._choose(start)
-        with self._progress("mending", self.max_iter) as callback:
-            result, self._subspace = solve_subspace(
-                self.kernel_,
-                start,
-                self._error_model(observed),
-                self.C_,
-                rank,
-                refit=self.joint,
-                scale=self._scale,
-                bounds=self._bounds,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                callback=callback,
-            )
+        result = self._minimise(start.astype(X.dtype, copy=False), observed.astype(X.dtype, copy=False), rank)
         self._keep(result, X.dtype)
         self._L = self._subspace.L
         self._seen = {row.tobytes(): index for index, row in enumerate(np.ascontiguousarray(observed))}
-        self._mended = result.A
-        self._flag(self._moved(observed, result.A), MOVED**2)
+        self._mended = result.A.astype(np.float64, copy=False)
+        self._flag(self._moved(observed, self._mended), MOVED**2)
         self._tell(X)
         return self
 
@@ -210,6 +200,19 @@ class RobustKernelPCA(SubspaceRecovery):
         self.C_ = price * entries / typical if isinstance(self.C, str) else float(self.C)
         return rank
 
+    def _minimise(self, start: Array, X: Array, rank: int) -> SolverResult:
+        """Return the rows moved from `start`, and set the subspace."""
+        common: dict[str, Any] = {"scale": self._scale, "bounds": self._bounds, "tol": self.tol}
+        with self._progress("mending", self.max_iter) as callback:
+            common |= {"max_iter": self.max_iter, "callback": callback}
+            error = self._error_model(X)
+            if self.joint:
+                result, self._subspace = solve_subspace(self.kernel_, start, error, self.C_, rank, **common)
+            else:
+                self._subspace = fit_subspace(self.kernel_, self._L, rank)
+                result = solve_fixed_subspace(self._subspace, start, error, self.C_, **common)
+        return result
+
     def _error_model(self, X: Array) -> ErrorModel:
         if self.error_ == "noise":
             return SquaredError(X, self.sigma_)
@@ -224,7 +227,7 @@ class RobustKernelPCA(SubspaceRecovery):
             options: dict[str, Any] = {"scale": self._scale, "bounds": self._bounds, "tol": self.tol}
             error = self._error_model(X[new])
             start = self._fill(X[new])
-            out[new] = move_rows(self._subspace, start, error, self.C_, max_iter=INNER * self.max_iter, **options)[0]
+            out[new] = move_rows(self._subspace, start, error, self.C_, max_iter=self.max_iter, **options)[0]
         return out
 
     def _fill(self, X: Array) -> Array:

@@ -18,6 +18,12 @@ _DENSE_SHARE = 0.35
 _EXPANSIONS = 3
 # Number of passes after which a dense solver takes over.
 _MAX_PASSES = 16
+# Number of those that may filter a block which is too wide to be widened.
+_MAX_FILTERED = 4
+# Degree of the Chebyshev polynomial that filters a wide block: each costs one product with K and gains a factor of 2.
+_DEGREE = 4
+# Number of passes in which `LeadingSubspace` improves its block, at most.
+_MAX_POWERS = 6
 
 
 def eigenpairs(K: Array) -> tuple[Array, Array]:
@@ -41,7 +47,8 @@ class TopEigenpairs:
     the residuals K u - s u of the pairs that have not converged. Then it *proves* that nothing is missing: with the r
     pairs (s, U) above the cut-off, lambda_{r+1}(K) <= lambda_1(K - U S U') (Weyl), so a Cholesky factorisation of
     cut*I - K + U S U' that succeeds shows that no other eigenvalue reaches the cut-off. Otherwise the block grows, and
-    where it would be too wide a dense solver takes over. K and two more n×n arrays live at once.
+    where it would be too wide it is filtered by a Chebyshev polynomial of K instead. If that does not help either, a
+    dense solver takes over. K and two more n×n arrays live at once.
 
     `tol` bounds the residuals |K u - s u|, as a share of the cut-off; the relative error that this leaves in the
     objective is about its square.
@@ -64,7 +71,7 @@ class TopEigenpairs:
         if Q is None or Q.shape[0] != n:
             Q = _orthonormal(rng.standard_normal((n, 2 * _guards(0))).astype(K.dtype))
         KQ = K @ Q
-        expansions = 0
+        expansions = filtered = 0
         for _ in range(_MAX_PASSES):
             self.n_passes += 1
             s, V = eigenpairs(Q.T @ KQ)
@@ -87,10 +94,14 @@ class TopEigenpairs:
             if expansions == _EXPANSIONS or missing > 0:
                 Q, KQ, expansions = U, KU, 0
             W = _orthonormal(np.hstack(new), against=Q)
-            if Q.shape[1] + W.shape[1] > _DENSE_SHARE * n:
+            if Q.shape[1] + W.shape[1] <= _DENSE_SHARE * n:
+                Q, KQ = np.hstack([Q, W]), np.hstack([KQ, K @ W])
+                expansions += 1
+            elif missing <= 0 and width <= _DENSE_SHARE * n and filtered < _MAX_FILTERED:
+                Q = np.linalg.qr(_filtered(K, U, KU, float(s[-1])))[0]
+                KQ, expansions, filtered = K @ Q, 0, filtered + 1
+            else:
                 break
-            Q, KQ = np.hstack([Q, W]), np.hstack([KQ, K @ W])
-            expansions += 1
         return self._dense(K, cut)
 
     def _dense(self, K: Array, cut: float) -> tuple[Array, Array]:
@@ -101,6 +112,65 @@ class TopEigenpairs:
         if K.shape[0] > self.dense_below:
             self._block = np.ascontiguousarray(U[:, max(0, first - _guards(s.size - first)) :])
         return s[first:][::-1].copy(), np.ascontiguousarray(U[:, first:][:, ::-1])
+
+
+@dataclass
+class LeadingSubspace:
+    """The span of the eigenvectors of the `count` largest eigenvalues of a slowly changing matrix.
+
+    Up to `dense_below` rows, and at the first call, it comes from all eigenpairs. After that a block of vectors, the
+    last ones and some guards, is improved by powers of K until what K leaves outside of the span, tr K - tr U'KU, falls
+    by less than `tol` of itself: for any orthonormal U that is what this span leaves, so its value is honest however
+    far the iteration has come.
+    """
+
+    count: int
+    tol: float = 1e-3
+    dense_below: int = _DENSE_BELOW
+    n_dense: int = field(default=0, init=False)
+    _block: Array | None = field(default=None, init=False, repr=False)
+
+    def __call__(self, K: Array) -> tuple[float, Array, Array]:
+        """Return tr K - tr U'KU, what is left of K, the eigenvalues, ascending, and U, their vectors as columns."""
+        n = K.shape[0]
+        trace = float(np.trace(K, dtype=np.float64))
+        Q = self._block
+        if n <= self.dense_below or Q is None or Q.shape[0] != n:
+            return self._dense(K)
+        Z, before = K @ Q, np.inf
+        for _ in range(_MAX_POWERS):
+            W = np.linalg.qr(Z)[0]
+            KW = K @ W
+            s, V = eigenpairs(W.T @ KW)
+            Q, Z = W @ V, KW @ V
+            left = trace - float(s[-self.count :].sum(dtype=np.float64))
+            if before - left <= self.tol * left:
+                self._block = Q
+                return left, s[-self.count :], np.ascontiguousarray(Q[:, -self.count :])
+            before = left
+        return self._dense(K)
+
+    def _dense(self, K: Array) -> tuple[float, Array, Array]:
+        """Return what is left and the pairs, from all eigenpairs, and keep a block for the next call."""
+        self.n_dense += 1
+        s, U = eigenpairs(K)
+        width = self.count + _guards(self.count)
+        self._block = np.ascontiguousarray(U[:, -width:]) if width <= _DENSE_SHARE * K.shape[0] else None
+        left = float(s[: -self.count].sum(dtype=np.float64))
+        return left, s[-self.count :], np.ascontiguousarray(U[:, -self.count :])
+
+
+def _filtered(K: Array, U: Array, KU: Array, edge: float) -> Array:
+    """Return T(K) U, T the Chebyshev polynomial that is below 1 on [0, edge] and grows above: it keeps what is above.
+
+    The columns of `U` may have any length; `KU` is K U.
+    """
+    half = 0.5 * max(edge, float(np.finfo(K.dtype).tiny))
+    before, now = U, KU / half - U
+    for _ in range(_DEGREE - 1):
+        before, now = now, (2.0 / half) * (K @ now) - 2.0 * now - before
+    out: Array = now / np.linalg.norm(now, axis=0)
+    return out
 
 
 def _guards(kept: int) -> int:

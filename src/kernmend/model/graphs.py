@@ -127,10 +127,10 @@ class GraphTerm(Term):
 
     def prox(self, V: Array, t: float) -> Array:  # noqa: D102
         if self._eigen is None:
-            self._eigen = eigenpairs(self.laplacian.toarray())
+            self._eigen = eigenpairs(self.laplacian.toarray().astype(V.dtype, copy=False))
         s, U = self._eigen
         damped = U.T @ V
-        damped /= (1.0 + 2.0 * t * self.weight * s)[:, np.newaxis]
+        damped /= (1.0 + 2.0 * t * self.weight * s)[:, np.newaxis].astype(V.dtype, copy=False)
         out: Array = U @ damped
         return out
 

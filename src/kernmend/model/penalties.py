@@ -10,7 +10,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.linalg.cholesky import log_det_and_inverse
-from kernmend.linalg.eigen import TopEigenpairs, eigenpairs, eigenvalues
+from kernmend.linalg.eigen import LeadingSubspace, TopEigenpairs, eigenpairs, eigenvalues
 
 # Eigenvalue, in units of eps, below which `SchattenPenalty` of many rows is replaced by its tangent. At 0.25 the value
 # is too high by at most 0.7 % of n eps^(p/2).
@@ -192,6 +192,25 @@ class LogDetPenalty:
         n = K.shape[0]
         value, inverse = log_det_and_inverse(K, self.eps)
         return SpectralTerm(value - n * float(np.log(self.least)), 0.0, n, inverse.astype(K.dtype, copy=False))
+
+
+@dataclass(frozen=True)
+class TailPenalty:
+    """weight times the sum of all but the largest eigenvalues of K: what the best subspace leaves of the samples.
+
+    `leading` finds that subspace and says how many dimensions it has; it is warm-started from one call to the next.
+    """
+
+    weight: float
+    leading: LeadingSubspace
+
+    def evaluate(self, K: Array, eigen: TopEigenpairs) -> SpectralTerm:
+        """Return the value at the subspace found, and, by the envelope theorem, the gradient weight (I - U U')."""
+        left, _, U = self.leading(K)
+        gradient: Array = U @ U.T
+        gradient *= -self.weight
+        gradient.flat[:: K.shape[0] + 1] += self.weight
+        return SpectralTerm(self.weight * left, 0.0, self.leading.count, gradient)
 
 
 PENALTIES: dict[str, type[SpectralPenalty]] = {"nuclear": NuclearPenalty, "schatten": SchattenPenalty}

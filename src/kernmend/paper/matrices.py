@@ -28,15 +28,21 @@ class Matrix(NamedTuple):
         """Short name of the corrupted matrix, which tells whether two methods got one matrix."""
         return hashlib.sha256(np.ascontiguousarray(self.X).tobytes()).hexdigest()[:16]
 
+    def in_double(self) -> "Matrix":
+        """Return the data in double precision, in which all is measured."""
+        return Matrix(self.truth.astype(np.float64, copy=False), self.X.astype(np.float64, copy=False), self.rows)
+
 
 def make_matrix(data: Data, corruption: Corruption, seed: int, folder: Path | None = None) -> Matrix:
-    """Return the data of an experiment, clean and corrupted."""
+    """Return the data of an experiment, clean and corrupted; COIL-20 in single precision, as its file has it."""
     truth = load(data, seed, folder)
     if data.unit_length:
         truth = to_unit_length(truth)
     X, rows = _corrupt(truth, data, corruption, CORRUPTION_SEED + seed)
     if data.unit_after:
         truth, X = to_unit_length(truth), to_unit_length(X)
+    if data.name == "coil":
+        truth, X = truth.astype(np.float32), X.astype(np.float32)
     return Matrix(truth, X, rows)
 
 
@@ -78,7 +84,7 @@ def oracle(matrix: Matrix, corruption: Corruption) -> Array:
 
 def wiener(matrix: Matrix) -> Array:
     """Return all rows, the corrupted ones denoised by PCA of the clean ones with Wiener weights of the true noise."""
-    truth, X, bad = matrix
+    truth, X, bad = matrix.in_double()
     centre, out = truth[~bad].mean(axis=0), X.copy()
     _, s, V = np.linalg.svd(truth[~bad] - centre, full_matrices=False)
     variance = s**2 / max(int((~bad).sum()), 1)
@@ -89,7 +95,7 @@ def wiener(matrix: Matrix) -> Array:
 
 def inpaint(matrix: Matrix) -> Array:
     """Return all rows with covered pixels replaced by their mean given the others, from the clean rows' covariance."""
-    truth, X, bad = matrix
+    truth, X, bad = matrix.in_double()
     centre, out = truth[~bad].mean(axis=0), X.copy()
     C = np.cov(truth[~bad], rowvar=False)
     C.flat[:: len(C) + 1] += 1e-3 * np.trace(C) / len(C)

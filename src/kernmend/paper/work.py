@@ -117,7 +117,8 @@ def _fit(task: Task, matrix: Matrix, record: Record) -> tuple[Record, dict[str, 
 
 def measure(task: Task, matrix: Matrix, A: Array) -> dict[str, float]:
     """Return the metrics of a recovery, by name; images and points in the plane have different ones."""
-    truth, X, bad = matrix
+    truth, X, bad = matrix.in_double()
+    A = A.astype(np.float64, copy=False)
     if task.data.name == "circle":
         off = np.abs(np.linalg.norm(A, axis=1) - 1.0)
         return {"distance": float(off[bad].mean()), "moved": metrics.mean_shift(X[~bad], A[~bad])}

@@ -35,10 +35,11 @@ from kernmend.repair.mender import Mender, Settings
 
 @dataclass(frozen=True)
 class Axes:
-    """What is tried: widths of Gaussian kernels, offsets of polynomial ones, cut-offs; iterations of a trial; passes.
+    """What is tried: widths of Gaussian kernels, offsets of polynomial ones, cut-offs; iterations, passes, rows.
 
     A width is gamma times the median squared distance. An offset is coef0 over the mean squared length of a row. A
     cut-off is an eigenvalue as a share of the trace of the centred Gram matrix: so counted it hardly depends on gamma.
+    A trial has at most so many rows and iterations.
     """
 
     widths: tuple[float, ...]
@@ -46,12 +47,20 @@ class Axes:
     cuts: tuple[float, ...]
     iterations: int
     passes: int
+    rows: int
 
 
-MANY = Axes((0.003, 0.03, 0.3), (300.0, 30.0, 3.0), (1e-3, 3e-4, 1e-4), iterations=15, passes=1)
+MANY = Axes((0.003, 0.03, 0.3), (300.0, 30.0, 3.0), (1e-3, 3e-4, 1e-4), iterations=15, passes=1, rows=200)
 """For data with many features: there the surface is nearly flat within the distance of two rows."""
-FEW = Axes((0.03, 0.1, 0.3, 1.0, 3.0), (100.0, 10.0, 1.0, 0.1), (1e-2, 1e-3, 1e-4, 1e-5, 1e-6), iterations=40, passes=2)
-"""For data with few features, whose surfaces bend within the distance of two rows."""
+FEW = Axes(
+    (0.03, 0.1, 0.3, 1.0, 3.0),
+    (100.0, 10.0, 1.0, 0.1),
+    (1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+    iterations=40,
+    passes=2,
+    rows=300,
+)
+"""For data with few features, whose surfaces bend within the distance of two rows: with fewer rows they have gaps."""
 FROM_DATA = 40
 """Iterations of a trial with errors of entries: it starts at the data, and has farther to go."""
 SITES = 0.1
@@ -63,8 +72,8 @@ PATH_ITERATIONS = 20
 """Iterations of each round of the Schatten path in a trial."""
 GOOD_PULL, WRONG_PULL = 0.95, 0.25
 """Quantiles of the pulls on good and on wrong rows that should lie apart: some of the wrong ones are hard to tell."""
-MAX_ROWS = 300
-"""Rows of a trial, at most."""
+PATH_ROWS = 300
+"""Rows of a trial of the Schatten path, at most."""
 WORTH = 0.95
 """Cost above which nothing is done: what is gained must be clear of what the injection cannot tell."""
 FEWEST_GOOD = 5
@@ -124,7 +133,7 @@ def path_cost(X: Array, kernel: Kernel, error: type[RowSum], lam: float | None, 
     are mended do not count.
     """
     rng = np.random.default_rng(seed)
-    rows = in_order(X)[rng.permutation(len(X))[:MAX_ROWS]]
+    rows = in_order(X)[rng.permutation(len(X))[:PATH_ROWS]]
     sites = rng.choice(rows.size, max(2, round(2 * SITES * rows.size)), replace=False)
     values = rows[rng.integers(len(rows), size=sites.size), sites % rows.shape[1]]
     differ = values != rows.flat[sites]
@@ -175,7 +184,7 @@ def choose(
     if not flags.any() or int((~flags).sum()) < FEWEST_GOOD:
         return nothing
     search = Search(Trial.of(X, flags, detector, seed), tuple(kernels), rho, lam, callback)
-    best = min((search.climb(error) for error in errors), key=search.cost)
+    best = search.best(errors)
     cost = search.cost(best)
     if cost > WORTH:
         reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
@@ -209,19 +218,19 @@ class Trial:
         """Return the flagged rows among good ones where features are few, else errors like theirs on good rows."""
         good, flagged = in_order(X[~flags]), in_order(X[flags])
         injection = Evidence(good, flagged, judge=detector).hold_out(seed)
-        first = first_settings(injection)
+        first, most = first_settings(injection), axes(X).rows
         if X.shape[1] < MANY_FEATURES:
             rng = np.random.default_rng(seed)
-            keep = min(1.0, MAX_ROWS / len(X))
+            keep = min(1.0, most / len(X))
             L, wrong = (part[rng.permutation(len(part))[: math.ceil(keep * len(part))]] for part in (good, flagged))
             return cls._of(L, wrong, wrong, Mender(L), first, good)
         residuals = injection.donors - mend_first(injection.mender, injection.donors, first)
         L = injection.mender.L
         share = len(flagged) / len(X)
-        count = min(len(injection.held), max(2, round(share * min(MAX_ROWS, len(good)))))
+        count = min(len(injection.held), max(2, round(share * min(most, len(good)))))
         held = injection.held[:count]
         wrong = held + residuals[np.arange(count) % len(residuals)]
-        return cls._of(L[: MAX_ROWS - count], wrong, held, injection.mender, first, None)
+        return cls._of(L[: most - count], wrong, held, injection.mender, first, None)
 
     @classmethod
     def _of(
@@ -312,6 +321,14 @@ class Search:
     def _rows(self) -> Problem:
         """The problem of the trial's rows."""
         return Problem.of(self.trial.rows, self.kernels[0], RowError)
+
+    def best(self, errors: Sequence[type[RowSum]]) -> Setting:
+        """Return the best setting of all error models; one of whole rows is tried where another was found best."""
+        found: list[Setting] = []
+        for error in errors:
+            alike = next((each for each in found if not (each.error.by_entry or error.by_entry)), None)
+            found.append(self.climb(error) if alike is None else replace(alike, error=error))
+        return min(found, key=self.cost)
 
     def climb(self, error: type[RowSum]) -> Setting:
         """Return the best setting found with an error model, axis by axis from the best of its starts."""

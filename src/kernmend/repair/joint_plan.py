@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect.detector import COLUMNS_PER_ROW
-from kernmend.model.errors import EntryError, KernelError, RowSum, error_model
+from kernmend.model.errors import EntryError, KernelError, RowError, RowSum, error_model
 from kernmend.model.kernels import Kernel, auto_gamma, make_kernel
 from kernmend.model.terms import Parts
 from kernmend.repair import completion
@@ -122,7 +122,7 @@ class Planner:
         """Return the error models to choose from; a given lam is the weight of the first."""
         if self.error != "auto":
             return [error_model(self.error)]
-        return [KernelError] if not isinstance(self.lam, str) else [KernelError, EntryError]
+        return [KernelError] if not isinstance(self.lam, str) else [KernelError, RowError, EntryError]
 
     def _path(self, X: Array, lam: float | None) -> Plan:
         """Return the plan of the Schatten path, or to do nothing where it cannot tell wrong entries."""

@@ -8,7 +8,7 @@ from kernmend.solvers.fista import solve_fista
 from kernmend.solvers.preimage import solve_preimage
 from kernmend.solvers.reduced import solve_reduced
 from kernmend.solvers.result import Callback, IterationRecord, SolverResult, StopReason
-from kernmend.solvers.subspace import solve_subspace
+from kernmend.solvers.subspace import solve_fixed_subspace, solve_subspace
 
 SOLVERS: dict[str, Callable[..., SolverResult]] = {
     "reduced": solve_reduced,
@@ -27,6 +27,7 @@ __all__ = [
     "solve_admm",
     "solve_alternating",
     "solve_fista",
+    "solve_fixed_subspace",
     "solve_parallel",
     "solve_preimage",
     "solve_reduced",
