@@ -35,6 +35,7 @@ def test_blocks_of_a_page_share_names_and_folder(extension):
     assert session.bash("exit 3", 3) == ""
     with pytest.raises(ZeroDivisionError):
         session.python("1 / 0", "page")
+    session.folder.cleanup()
 
 
 def test_labels_lead_to_lines_that_name_them(extension):

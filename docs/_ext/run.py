@@ -75,7 +75,9 @@ class Run(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the code as a block, and its output as another."""
         language, code = self.arguments[0], "\n".join(self.content)
-        session = SESSIONS.setdefault(self.env.docname, Session())
+        if self.env.docname not in SESSIONS:
+            SESSIONS[self.env.docname] = Session()
+        session = SESSIONS[self.env.docname]
         try:
             if language == "python":
                 printed = session.python(code, f"{self.env.docname}:{self.lineno}")
