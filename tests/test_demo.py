@@ -27,9 +27,15 @@ def others():
     return list(MEND_OTHERS())
 
 
+@pytest.fixture(scope="module")
+def mended_others():
+    """Make `others` with the calibration that users have, before a test asks for a quick one."""
+    return others()
+
+
 @pytest.fixture
-def quick(monkeypatch, quick_calibration):
-    monkeypatch.setattr(demo, "mend_others", lambda **options: others())
+def quick(monkeypatch, mended_others, quick_calibration):
+    monkeypatch.setattr(demo, "mend_others", lambda **options: mended_others)
 
 
 def names(folder):
