@@ -41,7 +41,7 @@ class Judge:
     def __init__(self, scores_against):
         self.scores_against = scores_against
 
-    def against(self, L):
+    def judge_against(self, L):
         judge = Judge(self.scores_against)
         judge.scores = self.scores_against(L)
         return judge

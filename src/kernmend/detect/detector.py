@@ -166,6 +166,13 @@ class Detector:
         rows = self.rows.against(D)
         return replace(self, centre=centre, scale=scale, entries=entries, rows=rows)
 
+    def judge_against(self, L: Array) -> "Detector":
+        """Return a detector whose reference is the good rows `L`, for the scores and flags of rows alone.
+
+        Where entries do not decide, those of other rows than before need not be learned for that.
+        """
+        return self.against(L) if self.entries_decide else replace(self, rows=self.rows.against(distinct(L)[0]))
+
     def at_share(self, found: Found, share: float) -> tuple["Detector", Found]:
         """Return a detector, and what it found, with the threshold at which the given share of the rows is flagged."""
         flags, threshold = flag_share(found.scores, share)

@@ -68,7 +68,7 @@ class Judge(Protocol):
     def scores(self, X: Array) -> Array:
         """Return the score of each row."""
 
-    def against(self, L: Array) -> "Judge":
+    def judge_against(self, L: Array) -> "Judge":
         """Return one that holds rows against other good rows."""
 
 
@@ -97,7 +97,7 @@ class Evidence:
         held = order[: max(1, min(MAX_INJECTED, int(HELD_OUT * n)))]
         L = good[order[held.size : held.size + MAX_REFERENCE]]
         donors = flagged[rng.permutation(flagged.shape[0])[: held.size]]
-        judge = None if self.judge is None else self.judge.against(L)
+        judge = None if self.judge is None else self.judge.judge_against(L)
         return Injection(Mender(L, self.bounds, self.lam, self.cutoff), good[held], donors, judge)
 
 

@@ -12,6 +12,7 @@ compared with rows that have nothing to do with any good one (`Trial.by_chance`)
 the good rows as these did is taken for rows whose truth may be any good row, and tried as such.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -94,8 +95,8 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     return Intervals.against(L, level, np.array(quantiles), factors)
 
 
-def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, seed: int) -> "list[Trial]":
-    """Return parts of the good rows to hold out, with the others: several where rows are few.
+def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, seed: int) -> "Iterator[Trial]":
+    """Yield parts of the good rows to hold out, with the others: several where rows are few.
 
     Rows that lack nothing are held out if there are enough. What is drawn does not depend on the order of the data.
     """
@@ -106,7 +107,8 @@ def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Ar
     from_these = from_these[np.lexsort(fitted.filled[from_these].T[::-1])]
     order = rng.permutation(from_these)
     folds = min(len(order) // count, TRIED // count, FOLDS)
-    return [Trial(rows, fitted, good, factors, order[k * count : (k + 1) * count], rng) for k in range(folds)]
+    for k in range(folds):
+        yield Trial(rows, fitted, good, factors, order[k * count : (k + 1) * count], rng)
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Trial:
         """What judges and mends rows against the others."""
         L = some_rows(self.fitted.filled[np.setdiff1d(self.good, self.held)], AGAINST)
         budget: dict[str, Any] = {"max_iter": min(ITERATIONS, self.rows.max_iter), "tol": max(1e-5, self.rows.tol)}
-        mender, detector = self.rows.mender.with_rows(L), self.rows.detector.against(L)
+        mender, detector = self.rows.mender.with_rows(L), self.rows.detector.judge_against(L)
         return replace(self.rows, mender=mender, detector=detector, **budget)
 
     def residuals(self) -> list[Residuals]:
