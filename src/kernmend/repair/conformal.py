@@ -13,6 +13,7 @@ the good rows as these did is taken for rows whose truth may be any good row, an
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -82,11 +83,9 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     good, L = np.flatnonzero(~fitted.found.rows), rows.mender.L
     factors = column_factors(L)
     if len(good) >= FEWEST:
-        try:
-            for trial in _trials(rows, fitted, good, factors, seed):
-                found += trial.residuals()
-        except KeyboardInterrupt:
-            found = []
+        # In an expression of its own, so that no trial outlives the next one.
+        with suppress(KeyboardInterrupt):
+            found = [each for trial in _trials(rows, fitted, good, factors, seed) for each in trial.residuals()]
     quantiles = []
     for kind in range(len(KINDS)):
         parts = [each for each in found if each.kind == kind]
