@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from io_samples import save
-from test_changes import found, mended
+from test_change_logs import found, mended
 
 from kernmend.io import ChangeLog, FileError, patch, read, read_log, revert
 from kernmend.io.changes import make_log

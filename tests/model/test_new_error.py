@@ -23,7 +23,9 @@ def page():
     """What the page defines, once run."""
     names = {"__name__": "docs"}
     exec(
-        compile(re.search(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1], "<docs>", "exec"),
+        compile(
+            re.search(r"^```\{run\} python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1], "<docs>", "exec"
+        ),
         names,
     )
     return names

@@ -8,7 +8,7 @@ its parameters and its `_saved`.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -33,6 +33,8 @@ MODULES = (
     "kernmend.repair.units",
     "kernmend.repair.intervals",
 )
+LATER = {"RowMender": ("intervals", "unsure")}
+"""Fields that files of this format may lack, since they came after it; they have defaults."""
 OTHERS = {
     "sklearn.decomposition": ("KernelPCA",),
     "sklearn.preprocessing": ("KernelCenterer",),
@@ -226,8 +228,8 @@ class Decoder:
 
 
 def _needed(cls: Any) -> set[str]:
-    """Return the fields that an object cannot be made without: one that came later has a default."""
-    return {field.name for field in fields(cls) if field.init and field.default is MISSING}
+    """Return the fields that an object cannot be made without: all but those that came later."""
+    return {field.name for field in fields(cls) if field.init} - set(LATER.get(cls.__name__, ()))
 
 
 def _class(name: Any) -> Any:
