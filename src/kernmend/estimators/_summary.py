@@ -93,7 +93,8 @@ def _unusual(est: Any, flagged: int) -> list[str]:
     out = [f"Worst rows, and the chance of a good row being as far out: {listed(worst)}."] if flagged else []
     if suspects:
         known = [row for row in others if est.suspects_[row]]
-        out.append(f"{suspects} more rows are unusual and were not changed: {listed(known)}.")
+        are, were = ("row is", "was") if suspects == 1 else ("rows are", "were")
+        out.append(f"{suspects} more {are} unusual and {were} not changed: {listed(known)}.")
     elif not flagged:
         out.append(f"The most unusual rows, which were not changed: {listed(others)}.")
     return out

@@ -101,12 +101,19 @@ function interval(change) {
   return view;
 }
 
+// A number as a float prints it, with up to 17 digits, is shown with 7 of them and named in full when pointed at; what a
+// file writes is shorter than that and stays. The log that is downloaded always has all of them.
+function value(tag, text) {
+  const long = /^-?\d+\.\d{8,}(e[-+]?\d+)?$/i.test(text);
+  return element(tag, long ? { title: text } : {}, long ? String(Number(Number(text).toPrecision(7))) : text);
+}
+
 function changeLine(change) {
   const node = element("li", { class: "cell-change", "data-change": change.index });
   const [low, high] = [field(change, "low"), field(change, "high")];
   const missing = field(change, "kind") === "missing";
-  const was = missing ? element("span", { class: "quiet" }, field(change, "old").trim() || "missing") : element("del", {}, field(change, "old").trim());
-  const values = element("p", { class: "values" }, was, " → ", element("ins", {}, field(change, "new") || "blank"));
+  const was = missing ? element("span", { class: "quiet" }, field(change, "old").trim() || "missing") : value("del", field(change, "old").trim());
+  const values = element("p", { class: "values" }, was, " → ", value("ins", field(change, "new") || "blank"));
   if (low && change.numbers) values.append(element("span", { class: "quiet" }, ` ${low} to ${high}`));
   const button = element("button", { type: "button", class: "decide" });
   button.addEventListener("click", () => decide([change], !change.accepted));
