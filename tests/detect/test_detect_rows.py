@@ -13,7 +13,6 @@ from kernmend.detect.rows import (
     Neighbours,
     RowDetector,
     _combined,
-    _is_group,
     landmarks,
     nearest_rows,
     robust_slope,
@@ -71,13 +70,15 @@ def test_the_cap_is_the_largest_threshold():
         assert RowDetector.fit(Y, cap, nobody(Y))[0].threshold <= cap
 
 
-def test_a_group_of_a_wider_spread_is_not_errors():
-    rng = np.random.default_rng(0)
-    L = np.concatenate([0.1 * rng.standard_normal((100, 2)), 5.0 + rng.standard_normal((40, 2))])
-    wrong = np.arange(140) >= 100
-    assert _is_group(L, wrong)
-    assert not _is_group(L, rng.permutation(wrong))
-    assert not _is_group(L, np.arange(140) >= 130)  # too few to say
+@pytest.mark.parametrize("columns", [5, 30, 100])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_group_of_a_wider_spread_is_not_errors(seed, columns):
+    rng = np.random.default_rng(seed)
+    Y = np.concatenate([rng.normal(10 * k, spread, (80, columns)) for k, spread in enumerate((0.2, 0.2, 0.2, 1.0))])
+    detector, found = Detector.fit(Y)
+    assert found.rows.sum() <= 3
+    wrong = Y[:10] + 3.0 * rng.standard_normal((10, columns))
+    assert (detector.find(wrong).scores > detector.threshold).all()
 
 
 @given(seed=seeds)
@@ -197,10 +198,10 @@ def test_a_model_with_neighbours_is_saved(tmp_path):
 def test_neighbours_promote_rows_beyond_the_threshold_and_no_others(seed):
     rng = np.random.default_rng(seed)
     plain, relative = rng.exponential(3.0, (2, 50))
-    combined = _combined(plain, relative, 4.0, 9.0)
-    np.testing.assert_array_equal(combined > 4.0, (relative > 4.0) | (plain > 9.0))
-    others = (relative <= 4.0) & (plain <= 9.0)
-    np.testing.assert_array_equal(combined[others], np.minimum(plain, 4.0)[others])
+    combined = _combined(plain, relative, 4.0)
+    np.testing.assert_array_equal(combined > 4.0, relative > 4.0)
+    np.testing.assert_array_equal(combined[relative > 4.0], relative[relative > 4.0])
+    np.testing.assert_array_equal(combined[relative <= 4.0], np.minimum(plain, 4.0)[relative <= 4.0])
 
 
 def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():

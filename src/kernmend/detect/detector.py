@@ -28,7 +28,7 @@ from kernmend._typing import Array
 from kernmend.detect.entries import CONSTANT, EntryDetector
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
-from kernmend.detect.tails import EVIDENCE, FEWEST, robust_sd
+from kernmend.detect.tails import FEWEST, robust_sd
 
 # Number of good rows that are flagged in a clean data set, on average and by all tests together.
 ALPHA = 0.05
@@ -122,10 +122,9 @@ class Detector:
         entries = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
         decide = d <= COLUMNS_PER_ROW * n
         entry_results = _judged(entries, Z, decide, np.arange(n))
-        # Where entries do not decide, the test of rows is the only one: it need not share alpha, nor the chance that
-        # `EVIDENCE` stands for, with the others ("pictures", [0, 1], occlusion: an F1 of 0.65 if it does, 0.79 if not).
-        not_shared = 0.0 if decide else float(np.log(TESTS))
-        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap - not_shared, keep, EVIDENCE - not_shared)
+        # Where entries do not decide, the test of rows is the only one: it need not share alpha with the others.
+        cap -= 0.0 if decide else float(np.log(TESTS))
+        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep, wide=not decide)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
         detector = cls(centre, scale, decide, entries, rows, threshold, suspect)
         found = detector._released(D, detector._combine(Z, *entry_results, u))

@@ -1,14 +1,15 @@
 """Wrong rows: from scores to chances and a threshold.
 
-Scores come from `scores.py`. `TwoGroups` fits them by a mixture of good and wrong rows, which gives the chance u of
-each row, and a threshold: the u above which a row is wrong with probability `SURE`, at most `cap`. This is the plain
+Scores come from `scores.py`. `TwoGroups` describes them by a mixture of good and wrong rows, which gives the chance u
+of each row, and a threshold: the u above which a row is wrong with probability `SURE`, at most `cap`. This is the plain
 scoring.
 
 Good rows are not all alike: views of an object with little detail are predicted well by the others and have low scores,
 views of one with much detail have high scores. An error of the same size then leads to a lower score among the first
-than a good row has among the second. So where the plain scores find nothing, a second scoring is tried
-(`choose_scoring`): the score of each row minus what the scores of its nearest rows let expect (`Neighbours`). It only
-adds flags: all other rows keep their plain u, up to the threshold.
+than a good row has among the second, and all of the second may seem to be wrong. So there is a second scoring
+(`choose_scoring`): the score of each row minus what the scores of its nearest rows let expect (`Neighbours`). It
+decides where it makes the scores likelier, if the plain one finds nothing or if it finds that nothing is wrong. All
+rows that it does not flag keep their plain u, up to the threshold.
 
 A row is wrong only if its error can be told from the spacing of the rows (`EFFECT`): one at the edge of a cloud that
 the others predict to three digits is unusual, but not wrong.
@@ -24,37 +25,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.scores import (
-    NEAREST,
-    KernelSpan,
-    Measure,
-    choose_score,
-    clearly_positive,
-    error_units,
-    inject,
-    nearest_rows,
-    ranks,
-)
-from kernmend.detect.tails import EVIDENCE, TwoGroups
+from kernmend.detect.groups import TwoGroups
+from kernmend.detect.scores import NEAREST, KernelSpan, Measure, choose_score, error_units, inject, nearest_rows
 from kernmend.linalg.distances import squared_distances
 
-# Mean capped rank of injected rows below which a score does not tell them from good rows: 0.48 is that of chance, with
-# a standard error of 0.016. Then no second group is fitted.
-INFORMATIVE = 0.55
 # Size of an error, in robust standard deviations, up to which it has full weight in the regression of scores on those
 # of the nearest rows: 96 % efficient for normal errors.
 HUBER = 1.5
-# Largest loss of mean rank of injected rows, as a share of the rows, at which scores relative to neighbours are used.
-# Wrong rows in the data that these scores put above injected rows cost less than that.
-RANK_LOSS = 0.02
-# Least probability of being wrong of a flagged row, and of a suspect.
-SURE, LIKELY = 0.9, 0.5
+# Least probability of being wrong of a flagged row, and of a suspect. A higher one misses more ("pictures", occlusion:
+# an F1 of 0.67 at 0.8, 0.72 at 0.7), a lower one flags more good rows ("pictures", clean, unit length: 0.6 % at 0.7).
+SURE, LIKELY = 0.7, 0.5
 # Least spread of scores, in units of sqrt(2 / d), the spread of log squared lengths of random rows. Only the rows of a
 # regular grid have scores that spread less.
 LEAST_SPREAD = 0.8
-# Share of rows above the threshold among the nearest rows of those above it, beyond which they are a group of good rows
-# with a wider spread.
-GROUP = 0.8
 # Largest number of rows that the score is chosen on, and of the reference, for the time of the eigendecompositions.
 CHOOSING, LANDMARKS = 300, 800
 # Difference of entries, as a share of the largest entry of their column, up to which a row is one of the reference:
@@ -119,14 +102,10 @@ def robust_slope(x: Array, y: Array) -> float:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scores of rows and of injected rows, and the two groups fitted to them.
-
-    They are plain scores where `neighbours` is None, else scores relative to those of the neighbours.
-    """
+    """Scores of rows and what is believed of them: plain ones where `neighbours` is None, else relative to theirs."""
 
     neighbours: Neighbours | None
     scores: Array
-    injected: Array
     groups: TwoGroups
 
     def wrong(self, cap: float) -> NDArray[np.bool_]:
@@ -134,22 +113,12 @@ class Scoring:
         out: NDArray[np.bool_] = (self.scores > self.groups.threshold(SURE)) | (self.groups.u(self.scores) > cap)
         return out
 
-    def finds_more_injected(self, other: "Scoring", threshold: float) -> bool:
-        """Return whether clearly more injected rows exceed a threshold in u than under another scoring."""
-        here, there = (each.groups.u(each.injected) > threshold for each in (self, other))
-        return clearly_positive(here.astype(np.float64) - there)
-
-    def ranks_injected_lower(self, other: "Scoring") -> bool:
-        """Return whether the mean rank of injected rows is lower than under another scoring, by `RANK_LOSS`."""
-        here, there = (float(ranks(each.scores, each.injected).mean()) for each in (self, other))
-        return there - here > RANK_LOSS
-
     def likelier(self, other: "Scoring") -> bool:
         """Return whether the scores are likelier than under another scoring with one parameter less (BIC).
 
         Both likelihoods are of the same scores, given those of the nearest rows.
         """
-        return self.groups.cost + 0.5 * float(np.log(self.scores.size)) < other.groups.cost
+        return self.groups.evidence - 0.5 * float(np.log(self.scores.size)) > other.groups.evidence
 
 
 @dataclass(frozen=True)
@@ -157,28 +126,25 @@ class RowDetector:
     """Scores rows against the reference; a row is wrong where its u exceeds `threshold`.
 
     `measure` gives the score of a row, against the rows of the reference. `plain` is the distribution of the plain
-    scores, `groups` that of the scoring that was chosen, relative to the `neighbours` if these are not None. `cap` is
-    the largest threshold; a row whose u exceeds `suspect_threshold` is a suspect. `reference_u` is u of the rows of the
-    reference, each judged without itself.
+    scores, `groups` that of the scoring that was chosen, relative to the `neighbours` if these are not None. A row
+    whose u exceeds `suspect_threshold` is a suspect. `reference_u` is u of the rows of the reference, each judged
+    without itself.
     """
 
     measure: Measure
     plain: TwoGroups
     neighbours: Neighbours | None
     groups: TwoGroups
-    cap: float
     threshold: float
     suspect_threshold: float
     reference_u: Array
 
     @classmethod
-    def fit(
-        cls, Y: Array, cap: float, good: NDArray[np.bool_], evidence: float = EVIDENCE
-    ) -> tuple["RowDetector", Array]:
+    def fit(cls, Y: Array, cap: float, good: NDArray[np.bool_], *, wide: bool = False) -> tuple["RowDetector", Array]:
         """Return the detector fitted to the rows `Y`, and u of each row, leave-one-out.
 
-        `cap` is the largest threshold, `evidence` the log-likelihood that a group of wrong rows must add. Rows marked
-        in `good` are part of the reference whatever their u.
+        `cap` is the largest threshold, `wide` says that rows have many columns (`TwoGroups`). Rows marked in `good` are
+        part of the reference whatever their u.
         """
         every = np.arange(len(Y))
         choice, sample = choose_score(Y[landmarks(Y, every, CHOOSING)]), landmarks(Y, every)
@@ -188,17 +154,18 @@ class RowDetector:
             projected = measure.span.project(Y)
             scores[:], visible[:] = measure.scores(Y, projected), measure.visible(Y, projected)
         scores[sample], visible[sample] = measure.scores_of_span(), measure.visible_in_span()
-        plain, chosen = choose_scoring(Y, sample, scores, visible, measure, cap, evidence, choice.power < INFORMATIVE)
+        plain, chosen = choose_scoring(Y, sample, scores, visible, measure, cap, wide=wide)
         groups = chosen.groups
         threshold, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
         suspect = min(threshold, suspect, float(np.log(len(Y))))
-        u = _combined(plain.groups.u(plain.scores), groups.u(chosen.scores), threshold, cap)
+        u = plain.groups.u(plain.scores)
+        u = u if chosen is plain else _combined(u, groups.u(chosen.scores), threshold)
         u = np.where(visible, u, np.minimum(u, threshold))
         reference = landmarks(Y, np.flatnonzero((u <= threshold) | good))
         if not np.array_equal(reference, sample):
             measure = replace(measure, span=measure.span.against(Y[reference]))
         neighbours = chosen.neighbours and chosen.neighbours.against(measure.span.L, measure.scores_of_span())
-        return cls(measure, plain.groups, neighbours, groups, cap, threshold, suspect, u[reference]), u
+        return cls(measure, plain.groups, neighbours, groups, threshold, suspect, u[reference]), u
 
     def against(self, Y: Array) -> "RowDetector":
         """Return a detector whose reference is the good rows `Y`: these set the level of scores; thresholds stay."""
@@ -233,19 +200,16 @@ class RowDetector:
     def _u(self, scores: Array, expected: Array | None) -> Array:
         """Return u of rows from their scores, and from what these exceed the expected ones by."""
         plain = self.plain.u(scores)
-        return (
-            plain if expected is None else _combined(plain, self.groups.u(scores - expected), self.threshold, self.cap)
-        )
+        return plain if expected is None else _combined(plain, self.groups.u(scores - expected), self.threshold)
 
 
-def _combined(plain: Array, relative: Array, threshold: float, cap: float) -> Array:
-    """Return u of rows from their plain u and from their u relative to neighbours, which may be the same.
+def _combined(plain: Array, relative: Array, threshold: float) -> Array:
+    """Return u of rows from their plain u and from their u relative to neighbours.
 
-    The second counts only where it exceeds the threshold. Else the plain one counts, at most up to the threshold unless
-    it exceeds `cap`: rows of a rare kind have neighbours like themselves and keep a high score all the same.
+    The second counts where it exceeds the threshold. Else the plain one counts, up to the threshold: rows of a rare
+    kind have neighbours like themselves, and stay unusual.
     """
-    by_itself = np.where(plain > cap, plain, np.minimum(plain, threshold))
-    return np.where(relative > threshold, np.maximum(relative, by_itself), by_itself)
+    return np.where(relative > threshold, relative, np.minimum(plain, threshold))
 
 
 def _recentred(groups: TwoGroups, scores: Array, least: float) -> TwoGroups:
@@ -261,14 +225,13 @@ def choose_scoring(
     visible: NDArray[np.bool_],
     measure: Measure,
     cap: float,
-    evidence: float,
-    only_one: bool,
+    *,
+    wide: bool,
 ) -> tuple[Scoring, Scoring]:
     """Return the plain scoring and the one to use: the plain one, or that relative to neighbours.
 
-    The plain one is used where it finds wrong rows. Else the relative one is, if the scores are likelier under it or if
-    clearly more injected rows exceed `cap` under it. It is not used where injected rows rank lower under it: there
-    neighbours mislead (patches of a photograph at the edge of the sky).
+    The relative one is used only where the scores are likelier under it, and there if the plain one finds nothing, or
+    if under it there are no wrong rows: then what the plain one finds are good rows of a kind with higher scores.
 
     Parameters
     ----------
@@ -278,43 +241,28 @@ def choose_scoring(
         The numbers of the rows that are the span of `measure`.
     measure : Measure
         What gave the scores.
-    cap, evidence : float
-        The largest threshold, and the log-likelihood that a second group must add.
-    only_one : bool
-        Whether scores do not tell injected rows from good ones, so that no second group is fitted.
+    cap : float
+        The largest threshold.
+    wide : bool
+        Whether rows have many columns.
     """
     L, least, (rows, source) = measure.span.L, least_spread(Y), inject(measure.span.L)
     injected = measure.scores(rows, measure.span.project(rows), source)
-
-    def scoring(neighbours: Neighbours | None, scores: Array, injected: Array) -> Scoring:
-        """Return the scoring with its groups fitted; one group where the second is good rows of a wider spread."""
-        groups = TwoGroups.of(scores, injected, least=least, evidence=evidence, only_one=only_one)
-        if _is_group(L, scores[sample] > groups.threshold(SURE)):
-            groups = TwoGroups.of(scores, least=least, only_one=True)
-        return Scoring(neighbours, scores, injected, groups)
-
-    plain = scoring(None, scores, injected)
-    if (plain.wrong(cap) & visible).any():
-        return plain, plain
+    plain = Scoring(None, scores, TwoGroups.of(scores, injected, least=least, wide=wide))
     neighbours = Neighbours.of(L, scores[sample])
     expected = neighbours.expected(Y) if sample.size < len(Y) else np.empty(len(Y))
     expected[sample] = neighbours.expected(L, np.arange(sample.size))
-    relative = scoring(neighbours, scores - expected, injected - neighbours.expected(rows, source))
-    better = relative.likelier(plain) or relative.finds_more_injected(plain, cap)
-    return plain, relative if better and not relative.ranks_injected_lower(plain) else plain
+    injected = injected - neighbours.expected(rows, source)
+    groups = TwoGroups.of(scores - expected, injected, least=least, wide=wide)
+    relative = Scoring(neighbours, scores - expected, groups)
+    found = (plain.wrong(cap) & visible).any()
+    use_relative = relative.likelier(plain) and (not found or groups.any_wrong < 0.5)
+    return plain, relative if use_relative else plain
 
 
 def least_spread(Y: Array) -> float:
     """Return the least spread of the scores of rows with as many columns as `Y`, unless they are a regular grid."""
     return LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
-
-
-def _is_group(L: Array, wrong: NDArray[np.bool_]) -> bool:
-    """Return whether the rows marked wrong are each other's neighbours: a group of a wider spread, not errors."""
-    rows = np.flatnonzero(wrong)
-    if rows.size < NEAREST:
-        return False
-    return float(wrong[nearest_rows(squared_distances(L[rows], L), rows)].mean()) > GROUP
 
 
 def landmarks(Y: Array, rows: NDArray[np.intp], most: int = LANDMARKS) -> NDArray[np.intp]:

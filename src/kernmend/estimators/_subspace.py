@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice, check_common, check_kernel
 from kernmend.detect.detector import ALPHA, LOG10
+from kernmend.detect.groups import TwoGroups
 from kernmend.detect.rows import SURE
-from kernmend.detect.tails import TwoGroups
 from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.model import tuning
 from kernmend.model.kernels import Kernel, make_kernel

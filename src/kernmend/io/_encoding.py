@@ -25,6 +25,7 @@ MODULES = (
     "kernmend.detect.scores",
     "kernmend.detect.detector",
     "kernmend.detect.entries",
+    "kernmend.detect.groups",
     "kernmend.detect.rows",
     "kernmend.detect.tails",
     "kernmend.solvers.result",
