@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import logsumexp
 
-from kernmend.detect import groups as module
-from kernmend.detect.groups import RANGE, SHARES, LogGamma, TwoGroups
+from kernmend.detect.groups import RANGE, SHARES, LogGamma, TwoGroups, effective_dimensions
 from kernmend.detect.tails import FEWEST
 
 seeds = st.integers(0, 2**32 - 1)
@@ -124,13 +123,13 @@ def injected_group(seed, n=400, share=0.1, location=3.0):
     return 0.5 * rng.standard_normal(n - wrong), location + 0.5 * rng.standard_normal(wrong), rng
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("dimensions", [2.0, 20.0])
 @pytest.mark.parametrize("share", [0.03, 0.1, 0.3])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_group_like_the_injected_rows_is_found(seed, share, wide):
+def test_a_group_like_the_injected_rows_is_found(seed, share, dimensions):
     good, wrong, rng = injected_group(seed, share=share)
     injected = 3.0 + 0.5 * rng.standard_normal(300)
-    groups = TwoGroups.of(np.concatenate([good, wrong]), injected, least=LEAST, wide=wide)
+    groups = TwoGroups.of(np.concatenate([good, wrong]), injected, least=LEAST, dimensions=dimensions)
     assert groups.any_wrong > 0.99
     threshold = groups.threshold(0.7)
     assert np.mean(good > threshold) < 0.02
@@ -145,11 +144,11 @@ def test_a_group_apart_is_found_where_injected_rows_are_elsewhere_or_unknown(see
         assert good.max() < groups.threshold(0.7) < wrong.min()
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("dimensions", [2.0, 20.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_one_group_has_no_threshold_and_finite_u(seed, wide):
+def test_one_group_has_no_threshold_and_finite_u(seed, dimensions):
     good, _, rng = injected_group(seed, share=0.0)
-    groups = TwoGroups.of(good, 3.0 + 0.5 * rng.standard_normal(300), least=LEAST, wide=wide)
+    groups = TwoGroups.of(good, 3.0 + 0.5 * rng.standard_normal(300), least=LEAST, dimensions=dimensions)
     assert groups.any_wrong < 0.5
     assert groups.threshold(0.7) == np.inf
     assert np.isfinite(groups.u(np.array([-1e6, *good, 1e6]))).all()
@@ -164,37 +163,33 @@ def test_of_few_scores_none_is_believed_wrong():
 
 
 def brute_force(scores, injected, least):
-    """Probability of being wrong and chance of each score, and the evidence, combination by combination, unbinned."""
+    """Probability of being wrong and chance of each score, combination by combination: unbinned, on one fine grid."""
     middle, low = np.percentile(scores, [50.0, 15.87])
     unit = max(middle - low, least)
     x, z = (scores - middle) / unit, (injected - middle) / unit
     grid = np.linspace(min(-3.0, x.min()) - 0.1, max(3.0, x.max(), z.max()) + 0.1, 2001)
     width = max(1.06 * z.std() * z.size**-0.2, 0.25)
-    means = np.geomspace(2.5, grid[-1], 3)
-    shapes = [lambda at, m=m: np.where(at > 0, np.exp(-0.5 * ((at - m) / (0.3 * m)) ** 2), 0.0) for m in means]
-    shapes.append(lambda at: np.exp(-0.5 * ((at[:, np.newaxis] - z) / width) ** 2).sum(axis=1))
-    total, wrong, chance = [], np.zeros(x.size), np.zeros(x.size)
-    for location in module.LOCATIONS:
-        for scale in module.SCALES:
-            for q in module.SKEWS:
-                f0 = LogGamma(location, np.log(scale), q)
-                prior = stats.norm.pdf(q, *module.SKEW_NARROW) * np.exp(-0.5 * (np.log(scale) / module.SCALE_SD) ** 2)
-                good = np.exp(f0.log_density(x))
-                total.append((np.log(0.5 * prior) + np.log(good).sum(), f0, 0.0, good))
-                for shape, weight in zip(shapes, [1 / 6, 1 / 6, 1 / 6, 0.5], strict=True):
-                    density = shape(x) / np.trapezoid(shape(grid), grid)
-                    f1 = 0.1 * (x > 0) / grid[-1] + 0.9 * density
+    shapes = [np.where(grid > 0, np.exp(-0.5 * ((grid / m - 1) / 0.3) ** 2), 0) for m in np.geomspace(2.5, grid[-1], 3)]
+    shapes.append(np.exp(-0.5 * ((grid[:, np.newaxis] - z) / width) ** 2).sum(axis=1))
+    f1s = [0.1 * (grid > 0) / grid[-1] + 0.9 * shape / np.trapezoid(shape, grid) for shape in shapes]
+    f1s = [np.interp(x, grid, f1) for f1 in f1s]
+    found = []
+    for median in np.linspace(-0.7, 0.3, 11):
+        for log_scale in np.linspace(np.log(0.5), np.log(2.0), 15):
+            for q in np.linspace(-2.0, 1.5, 15):
+                f0 = LogGamma(0.0, log_scale, q)
+                at = x - median + np.interp(np.log(2.0), f0.u(grid), grid)
+                good = np.exp(f0.log_density(at)) + 1e-300
+                prior = -0.5 * (log_scale / 0.35) ** 2 - 0.5 * ((q + 0.5) / 0.65) ** 2 + np.log(0.5)
+                found.append((prior + np.log(good).sum(), np.zeros(x.size), np.exp(-f0.u(at))))
+                for f1, weight in zip(f1s, [1 / 6, 1 / 6, 1 / 6, 0.5], strict=True):
                     for share in SHARES:
                         both = (1 - share) * good + share * f1
-                        at = np.log(0.5 / SHARES.size * weight * prior) + np.log(both).sum()
-                        total.append((at, f0, share * f1 / both, good))
-    log_weights = np.array([each[0] for each in total])
+                        log_weight = prior + np.log(weight / SHARES.size) + np.log(both).sum()
+                        found.append((log_weight, share * f1 / both, found[-1][2]))
+    log_weights, belongs, chances = (np.array(part) for part in zip(*found, strict=True))
     weights = np.exp(log_weights - logsumexp(log_weights))
-    for weight, (_, f0, belongs, _) in zip(weights, total, strict=True):
-        if weight > 1e-9:
-            wrong += weight * belongs
-            chance += weight * np.exp(-f0.u(x))
-    return wrong, chance
+    return weights @ belongs, weights @ chances
 
 
 @pytest.mark.parametrize(("n", "share", "location"), [(60, 0.1, 2.0), (120, 0.05, 3.0), (60, 0.0, 2.0)])
@@ -215,13 +210,13 @@ def test_probabilities_are_frequencies_where_the_scores_follow_the_prior():
     rng = np.random.default_rng(0)
     probability, truth = [], []
     for _ in range(300):
-        q = np.clip(rng.normal(*module.SKEW_WIDE), -1.9, 1.4)
+        q = np.clip(rng.normal(-0.1, 0.45), -1.9, 1.4)
         share = rng.choice(SHARES) if rng.uniform() < 0.5 else 0.0
         x = loggamma(rng, q, 150)
         wrong = rng.uniform(size=150) < share
         mean = rng.uniform(2.5, 8.0)
         x[wrong] = np.abs(rng.normal(mean, 0.3 * mean, wrong.sum()))
-        groups = TwoGroups.of(x, least=1e-3, wide=True)
+        groups = TwoGroups.of(x, dimensions=20.0)
         probability.append(np.interp((x - groups.middle) / groups.unit, groups.grid, groups.wrong))
         truth.append(wrong)
     probability, truth = np.concatenate(probability), np.concatenate(truth)
@@ -248,12 +243,12 @@ def test_the_threshold_grows_with_how_sure_one_is(seed):
     assert thresholds[0] < thresholds[-1]
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("dimensions", [2.0, 20.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_chances_of_scores_are_those_of_fresh_ones(seed, wide):
+def test_chances_of_scores_are_those_of_fresh_ones(seed, dimensions):
     rng = np.random.default_rng(seed)
     fitted, fresh = (np.log(rng.chisquare(6, n) / 6) for n in (500, 200_000))
-    u = TwoGroups.of(fitted, least=LEAST, wide=wide).u(fresh)
+    u = TwoGroups.of(fitted, least=LEAST, dimensions=dimensions).u(fresh)
     for p in (0.1, 0.01, 0.001):
         assert p / 3 < np.mean(u > -np.log(p)) < p * 3
 
@@ -283,6 +278,16 @@ def test_small_tables_are_cautious():
     quantiles = stats.norm.ppf((np.arange(40) + 0.5) / 40)
     fewer, more = (TwoGroups.of(np.tile(quantiles, times), least=LEAST) for times in (1, 20))
     assert fewer.u(np.array([4.0]))[0] < more.u(np.array([4.0]))[0]
+
+
+@given(seed=seeds, scale=st.sampled_from([1e-150, 1.0, 1e150]))
+def test_effective_dimensions_are_those_of_the_variances(seed, scale):
+    Y = np.random.default_rng(seed).standard_normal((30, 6)) * np.array([5.0, 3.0, 1.0, 1.0, 0.1, 0.0])
+    variances = np.linalg.eigvalsh(np.cov(Y.T))
+    expected = variances.sum() ** 2 / np.square(variances).sum()
+    assert effective_dimensions(scale * Y) == pytest.approx(expected, rel=1e-6)
+    assert effective_dimensions(scale * Y[:4]) <= 3.0 + 1e-9
+    assert effective_dimensions(np.ones((5, 3))) == 1.0
 
 
 @pytest.mark.parametrize("scores", [np.zeros(1), np.zeros(2), np.zeros(40), np.r_[np.zeros(40), 60.0]])

@@ -24,16 +24,16 @@ from kernmend.detect.tails import FEWEST
 
 # Scores are counted in units of the spread of their lower half, which wrong rows do not reach, from their median on.
 
-# Prior mean and standard deviation of the skewness q of good scores: of rows with few columns, and of rows with more
-# than there are rows to every two of them. A score of many columns is a mean of many errors, so that its logarithm is
-# nearly normal (q = 0); a few columns leave a longer upper tail. With the first for all rows "pictures", unit length,
-# occlusion has an F1 of 0.57 in place of 0.67; with the second, curves with 1 and 3 % outliers 0.92 in place of 0.97.
-SKEW_NARROW, SKEW_WIDE = (-0.8, 0.8), (-0.1, 0.5)
+# Prior mean and standard deviation of the skewness q of good scores where rows fill many dimensions, and what both
+# change by where they fill only one. A score of many dimensions is a mean of many errors, so that its logarithm is
+# nearly normal (q = 0); few leave a longer upper tail, of a kind that is less known. With (-0.5, 0.7) for all rows
+# "pictures", unit length, occlusion has an F1 of 0.57 in place of 0.63.
+SKEW, FEW_DIMENSIONS = (0.0, 0.4), (-1.0, 1.5)
 # Prior standard deviation of the logarithm of the scale of good scores, whose mean is that of the lower half.
 SCALE_SD = 0.35
 # Least and largest median, logarithm of the scale and skewness of f0, and the number of values of each that are looked
 # at. With 30 % of the rows wrong the median of the good scores is 0.6 below that of all.
-LOWEST, HIGHEST, POINTS = np.array([-0.7, np.log(0.5), -2.0]), np.array([0.3, np.log(2.0), 1.5]), (6, 7, 8)
+LOWEST, HIGHEST, POINTS = np.array([-0.7, np.log(0.5), -3.0]), np.array([0.3, np.log(2.0), 1.5]), (6, 7, 10)
 # Standard deviations about the mean, of what is believed after the first look, that the second, finer one covers.
 FINER = 2.5
 # Shares of wrong rows, if there are any: all equally probable. What is wrong is the smaller part.
@@ -110,20 +110,29 @@ class TwoGroups:
 
     @classmethod
     def of(
-        cls, scores: Array, injected: Array | None = None, *, least: float = 1e-3, wide: bool = False
+        cls,
+        scores: Array,
+        injected: Array | None = None,
+        *,
+        least: float = 1e-3,
+        dimensions: float = 4.0,
+        only_good: bool = False,
     ) -> "TwoGroups":
         """Return what is to be believed of the scores of rows.
 
         Parameters
         ----------
         scores : array of shape (n,)
-            The scores of the rows, a larger one meaning a larger deviation. Below `FEWEST` no row is believed wrong.
+            The scores of the rows, a larger one meaning a larger deviation. None of fewer than `FEWEST` is believed
+            wrong.
         injected : array, optional
             The scores of injected rows, which are known to be wrong.
         least : float
             The least scale of the good scores, in units of the scores.
-        wide : bool
-            Whether the rows have many columns, so that their good scores are nearly normal.
+        dimensions : float
+            The number of dimensions that the rows fill (`effective_dimensions`).
+        only_good : bool
+            Whether no row is believed wrong, since the scores do not tell wrong rows from good ones.
         """
         middle, low = np.percentile(scores, [50.0, 15.87])
         unit = max(float(middle - low), least)
@@ -133,15 +142,15 @@ class TwoGroups:
         grid = 0.5 * (edges[1:] + edges[:-1])
         counts = np.histogram(x, edges)[0]
         f1, log_prior_f1 = _alternatives(grid, z)
+        only_good = only_good or scores.size < FEWEST
         low, high = LOWEST.copy(), HIGHEST.copy()
         low[1] = min(max(low[1], float(np.log(least / unit))), high[1])
         for _ in range(2):
-            parameters, log_prior = _null_grid(low, high, SKEW_WIDE if wide else SKEW_NARROW)
-            null = np.stack(
-                [parameters[:, 0] - np.exp(parameters[:, 1]) * _medians(parameters[:, 2]), *parameters.T[1:]], axis=1
-            )
+            parameters, log_prior = _null_grid(low, high, dimensions)
+            null = parameters.copy()
+            null[:, 0] -= np.exp(null[:, 1]) * _medians(null[:, 2])
             f0 = np.exp([LogGamma(*each).log_density(grid) for each in null])
-            posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, only_good=scores.size < FEWEST)
+            posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, only_good)
             weights = posterior.sum(axis=(1, 2))
             low, high = _plausible(parameters, weights, low, high)
         keep = weights > NEGLIGIBLE
@@ -164,6 +173,19 @@ class TwoGroups:
         return float(self.grid[beyond[0]] * self.unit + self.middle) if beyond.size else float("inf")
 
 
+def effective_dimensions(Y: Array) -> float:
+    """Return the number of dimensions that rows fill: (sum of v)^2 / (sum of v^2), v the variances along their axes.
+
+    >>> round(effective_dimensions(np.random.default_rng(0).standard_normal((1000, 5))))
+    5
+    """
+    centred = Y - Y.mean(axis=0)
+    centred /= max(float(np.abs(centred).max()), np.finfo(np.float64).tiny)
+    products = centred.T @ centred if centred.shape[0] > centred.shape[1] else centred @ centred.T
+    total = float(np.trace(products))
+    return float((total / np.linalg.norm(products)) ** 2) if total > 0.0 else 1.0
+
+
 def _bins(x: Array, z: Array | None) -> Array:
     """Return the edges of bins that hold all scores, those of the rows and those of injected rows."""
     low = min(-3.0, float(x.min())) - BIN
@@ -172,17 +194,18 @@ def _bins(x: Array, z: Array | None) -> Array:
     return out
 
 
-def _null_grid(low: Array, high: Array, skew: tuple[float, float]) -> tuple[Array, Array]:
+def _null_grid(low: Array, high: Array, dimensions: float) -> tuple[Array, Array]:
     """Return a grid of f0, a row (median, log of the scale, skewness) each, and their log prior probabilities.
 
-    The grid fills the box between `low` and `high`; each point stands for the volume around it. `skew` are the prior
-    mean and standard deviation of the skewness.
+    The grid fills the box between `low` and `high`; each point stands for the volume around it. Rows fill this
+    number of `dimensions`.
     """
     axes = [np.linspace(a, b, count) for a, b, count in zip(low, high, POINTS, strict=True)]
     parameters = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-    z = np.stack([parameters[:, 1] / SCALE_SD, (parameters[:, 2] - skew[0]) / skew[1]])
+    mean, sd = (many + few / dimensions for many, few in zip(SKEW, FEW_DIMENSIONS, strict=True))
+    z = np.stack([parameters[:, 1] / SCALE_SD, (parameters[:, 2] - mean) / sd])
     volume = np.prod(np.maximum((high - low) / (np.array(POINTS) - 1), np.finfo(np.float64).tiny))
-    density = 2.0 * np.pi * SCALE_SD * skew[1] * (HIGHEST[0] - LOWEST[0])
+    density = 2.0 * np.pi * SCALE_SD * sd * (HIGHEST[0] - LOWEST[0])
     return parameters, -0.5 * np.square(z).sum(axis=0) + float(np.log(volume / density))
 
 
@@ -223,7 +246,7 @@ def _alternatives(grid: Array, injected: Array | None) -> tuple[Array, Array]:
 
 
 def _posterior(
-    counts: Array, f0: Array, log_prior: Array, f1: Array, log_prior_f1: Array, *, only_good: bool
+    counts: Array, f0: Array, log_prior: Array, f1: Array, log_prior_f1: Array, only_good: bool
 ) -> tuple[Array, float]:
     """Return the probability of each combination of f0, f1 and share, and the log of the mean likelihood.
 

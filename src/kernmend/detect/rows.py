@@ -25,10 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.groups import TwoGroups
+from kernmend.detect.groups import TwoGroups, effective_dimensions
 from kernmend.detect.scores import NEAREST, KernelSpan, Measure, choose_score, error_units, inject, nearest_rows
 from kernmend.linalg.distances import squared_distances
 
+# Mean capped rank of injected rows below which a score does not tell them from good rows: 0.48 is that of chance, with
+# a standard error of 0.016. Then no row is believed wrong by its group (test_clean_data_of_few_columns).
+INFORMATIVE = 0.55
 # Size of an error, in robust standard deviations, up to which it has full weight in the regression of scores on those
 # of the nearest rows: 96 % efficient for normal errors.
 HUBER = 1.5
@@ -140,11 +143,10 @@ class RowDetector:
     reference_u: Array
 
     @classmethod
-    def fit(cls, Y: Array, cap: float, good: NDArray[np.bool_], *, wide: bool = False) -> tuple["RowDetector", Array]:
+    def fit(cls, Y: Array, cap: float, good: NDArray[np.bool_]) -> tuple["RowDetector", Array]:
         """Return the detector fitted to the rows `Y`, and u of each row, leave-one-out.
 
-        `cap` is the largest threshold, `wide` says that rows have many columns (`TwoGroups`). Rows marked in `good` are
-        part of the reference whatever their u.
+        `cap` is the largest threshold. Rows marked in `good` are part of the reference whatever their u.
         """
         every = np.arange(len(Y))
         choice, sample = choose_score(Y[landmarks(Y, every, CHOOSING)]), landmarks(Y, every)
@@ -154,7 +156,7 @@ class RowDetector:
             projected = measure.span.project(Y)
             scores[:], visible[:] = measure.scores(Y, projected), measure.visible(Y, projected)
         scores[sample], visible[sample] = measure.scores_of_span(), measure.visible_in_span()
-        plain, chosen = choose_scoring(Y, sample, scores, visible, measure, cap, wide=wide)
+        plain, chosen = choose_scoring(Y, sample, scores, visible, measure, cap, choice.power < INFORMATIVE)
         groups = chosen.groups
         threshold, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
         suspect = min(threshold, suspect, float(np.log(len(Y))))
@@ -225,8 +227,7 @@ def choose_scoring(
     visible: NDArray[np.bool_],
     measure: Measure,
     cap: float,
-    *,
-    wide: bool,
+    only_good: bool,
 ) -> tuple[Scoring, Scoring]:
     """Return the plain scoring and the one to use: the plain one, or that relative to neighbours.
 
@@ -243,17 +244,22 @@ def choose_scoring(
         What gave the scores.
     cap : float
         The largest threshold.
-    wide : bool
-        Whether rows have many columns.
+    only_good : bool
+        Whether scores do not tell injected rows from good ones, so that there is no second group to believe in.
     """
-    L, least, (rows, source) = measure.span.L, least_spread(Y), inject(measure.span.L)
+    L, (rows, source) = measure.span.L, inject(measure.span.L)
+    least, dimensions = least_spread(Y), effective_dimensions(L)
+
+    def believed(scores: Array, injected: Array) -> TwoGroups:
+        return TwoGroups.of(scores, injected, least=least, dimensions=dimensions, only_good=only_good)
+
     injected = measure.scores(rows, measure.span.project(rows), source)
-    plain = Scoring(None, scores, TwoGroups.of(scores, injected, least=least, wide=wide))
+    plain = Scoring(None, scores, believed(scores, injected))
     neighbours = Neighbours.of(L, scores[sample])
     expected = neighbours.expected(Y) if sample.size < len(Y) else np.empty(len(Y))
     expected[sample] = neighbours.expected(L, np.arange(sample.size))
     injected = injected - neighbours.expected(rows, source)
-    groups = TwoGroups.of(scores - expected, injected, least=least, wide=wide)
+    groups = believed(scores - expected, injected)
     relative = Scoring(neighbours, scores - expected, groups)
     found = (plain.wrong(cap) & visible).any()
     use_relative = relative.likelier(plain) and (not found or groups.any_wrong < 0.5)
