@@ -176,11 +176,11 @@ def brute_force(scores, injected, least):
     found = []
     for median in np.linspace(-0.7, 0.3, 11):
         for log_scale in np.linspace(np.log(0.5), np.log(2.0), 15):
-            for q in np.linspace(-2.0, 1.5, 15):
+            for q in np.linspace(-3.0, 1.5, 19):
                 f0 = LogGamma(0.0, log_scale, q)
                 at = x - median + np.interp(np.log(2.0), f0.u(grid), grid)
                 good = np.exp(f0.log_density(at)) + 1e-300
-                prior = -0.5 * (log_scale / 0.35) ** 2 - 0.5 * ((q + 0.5) / 0.65) ** 2 + np.log(0.5)
+                prior = -0.5 * (log_scale / 0.35) ** 2 - 0.5 * ((q + 0.25) / 0.775) ** 2 + np.log(0.5)
                 found.append((prior + np.log(good).sum(), np.zeros(x.size), np.exp(-f0.u(at))))
                 for f1, weight in zip(f1s, [1 / 6, 1 / 6, 1 / 6, 0.5], strict=True):
                     for share in SHARES:

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from kernmend.detect.scores import (
     EFFECT,
+    FAR,
     MANY_COLUMNS,
     NEAR_CLIP,
     NEAREST,
     RANK_CAP,
+    RIDGES,
     KernelSpan,
     Measure,
     choose_score,
@@ -18,7 +20,7 @@ from kernmend.detect.scores import (
     error_units,
     inject,
     log_score,
-    nearest_distance,
+    nearest_distances,
 )
 from kernmend.model.kernels import RBF
 
@@ -206,19 +208,36 @@ def test_an_effect_is_the_distance_from_a_plane_under_a_wide_kernel(seed, distan
     np.testing.assert_allclose(effects(np.zeros(1), errors, 1e-3)[0], distance, rtol=0.02)
 
 
-def test_the_nearest_distance_is_that_of_brute_force():
+def test_nearest_distances_are_those_of_brute_force():
     L = rows(0, 9, 3)
     nearest = [min(np.linalg.norm(L[i] - L[j]) for j in range(9) if j != i) for i in range(9)]
-    assert nearest_distance(L) == pytest.approx(np.median(nearest))
-    assert nearest_distance(L[:1]) == 0.0
+    np.testing.assert_allclose(nearest_distances(L), nearest)
+    assert nearest_distances(L[:1]) == 0.0
 
 
 def test_rows_that_others_predict_to_three_digits_have_no_effect():
     rng = np.random.default_rng(0)
-    flat = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 10))
+    both = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 10))
+    flat, new = both[:100], both[100:]
     choice = choose_score(flat)
     measure = Measure.of(choice.kind, choice.eps, KernelSpan.of(flat, choice.kernel))
-    assert measure.least_effect == EFFECT * nearest_distance(flat)
-    assert measure.visible_in_span().mean() < 0.1
-    off = flat + rng.standard_normal(flat.shape)
+    assert measure.visible(new, measure.span.project(new)).mean() < 0.1
+    off = new + rng.standard_normal(new.shape)
     assert measure.visible(off, measure.span.project(off)).all()
+
+
+def test_effects_are_held_against_the_spacing_around_them():
+    rng = np.random.default_rng(0)
+    dense, sparse = rng.standard_normal((2, 60, 3)) * np.array([0.05, 1.0])[:, np.newaxis, np.newaxis]
+    measure = Measure.of("span", 1e-6, KernelSpan.of(np.concatenate([dense, sparse + 20.0]), RBF(0.01)))
+    rows = np.concatenate([dense[:20], sparse[:20] + 20.0]) + 0.1 * rng.standard_normal((40, 3))
+    effect = effects(*measure.span.new_rows(rows, measure.span.project(rows), RIDGES[0]), 0.01)
+    everywhere = Measure(
+        measure.kind, measure.eps, measure.span, measure.units, np.full(120, np.median(measure.spacing))
+    )
+    seen, seen_by_one_spacing = (each.visible(rows, each.span.project(rows)) for each in (measure, everywhere))
+    assert seen[:20].sum() > seen_by_one_spacing[:20].sum()
+    distances = np.linalg.norm(rows[:, np.newaxis] - measure.span.L, axis=2)
+    spacing = np.median(measure.spacing[np.argsort(distances, axis=1)[:, :NEAREST]], axis=1)
+    expected = (effect >= EFFECT * spacing) | (distances.min(axis=1) >= FAR * spacing)
+    np.testing.assert_array_equal(seen, expected)

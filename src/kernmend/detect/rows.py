@@ -11,8 +11,8 @@ than a good row has among the second, and all of the second may seem to be wrong
 decides where it makes the scores likelier, if the plain one finds nothing or if it finds that nothing is wrong. All
 rows that it does not flag keep their plain u, up to the threshold.
 
-A row is wrong only if its error can be told from the spacing of the rows (`EFFECT`): one at the edge of a cloud that
-the others predict to three digits is unusual, but not wrong.
+A row is wrong only if its error, judged by the good rows, can be told from the spacing of the rows (`EFFECT`): one at
+the edge of a cloud that the others predict to three digits is unusual, but not wrong.
 
 The reference. The rows that are not flagged, `LANDMARKS` at most, are kept, and new rows are scored against them.
 
@@ -151,28 +151,28 @@ class RowDetector:
         every = np.arange(len(Y))
         choice, sample = choose_score(Y[landmarks(Y, every, CHOOSING)]), landmarks(Y, every)
         measure = Measure.of(choice.kind, choice.eps, KernelSpan.of(Y[sample], choice.kernel))
-        scores, visible = np.empty(len(Y)), np.empty(len(Y), dtype=bool)
-        if sample.size < len(Y):
-            projected = measure.span.project(Y)
-            scores[:], visible[:] = measure.scores(Y, projected), measure.visible(Y, projected)
-        scores[sample], visible[sample] = measure.scores_of_span(), measure.visible_in_span()
-        plain, chosen = choose_scoring(Y, sample, scores, visible, measure, cap, choice.power < INFORMATIVE)
+        scores = measure.scores(Y, measure.span.project(Y)) if sample.size < len(Y) else np.empty(len(Y))
+        scores[sample] = measure.scores_of_span()
+        plain, chosen = choose_scoring(Y, sample, scores, measure, cap, choice.power < INFORMATIVE)
         groups = chosen.groups
         threshold, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
         suspect = min(threshold, suspect, float(np.log(len(Y))))
         u = plain.groups.u(plain.scores)
         u = u if chosen is plain else _combined(u, groups.u(chosen.scores), threshold)
-        u = np.where(visible, u, np.minimum(u, threshold))
         reference = landmarks(Y, np.flatnonzero((u <= threshold) | good))
         if not np.array_equal(reference, sample):
-            measure = replace(measure, span=measure.span.against(Y[reference]))
+            measure = measure.against(Y[reference])
+            high = np.flatnonzero(u > threshold)
+            seen = measure.visible(Y[high], measure.span.project(Y[high]))
+            u[high[~seen]] = threshold
         neighbours = chosen.neighbours and chosen.neighbours.against(measure.span.L, measure.scores_of_span())
         return cls(measure, plain.groups, neighbours, groups, threshold, suspect, u[reference]), u
 
     def against(self, Y: Array) -> "RowDetector":
         """Return a detector whose reference is the good rows `Y`: these set the level of scores; thresholds stay."""
-        span = self.measure.span.against(Y[landmarks(Y, np.arange(len(Y)))])
-        measure = replace(self.measure, span=span, units=error_units(span.leave_one_out(self.measure.eps)[1]))
+        measure = self.measure.against(Y[landmarks(Y, np.arange(len(Y)))])
+        span = measure.span
+        measure = replace(measure, units=error_units(span.leave_one_out(measure.eps)[1]))
         scores = measure.scores_of_span()
         plain = groups = _recentred(self.plain if self.neighbours else self.groups, scores, least_spread(Y))
         neighbours, expected = self.neighbours and self.neighbours.against(span.L, scores), None
@@ -180,8 +180,7 @@ class RowDetector:
             expected = neighbours.expected(span.L, np.arange(len(scores)))
             groups = _recentred(self.groups, scores - expected, least_spread(Y))
         moved = replace(self, measure=measure, plain=plain, neighbours=neighbours, groups=groups)
-        u = moved._u(scores, expected)
-        return replace(moved, reference_u=np.where(measure.visible_in_span(), u, np.minimum(u, self.threshold)))
+        return replace(moved, reference_u=np.minimum(moved._u(scores, expected), self.threshold))
 
     def u(self, Y: Array) -> Array:
         """Return u of rows, each by itself; rows of the reference, which are their own neighbours, have theirs."""
@@ -224,7 +223,6 @@ def choose_scoring(
     Y: Array,
     sample: NDArray[np.intp],
     scores: Array,
-    visible: NDArray[np.bool_],
     measure: Measure,
     cap: float,
     only_good: bool,
@@ -236,8 +234,8 @@ def choose_scoring(
 
     Parameters
     ----------
-    Y, scores, visible : arrays with one row or element for each row
-        The rows, their scores, and whether their effects are those of wrong rows.
+    Y, scores : arrays with one row or element for each row
+        The rows and their scores.
     sample : array of int
         The numbers of the rows that are the span of `measure`.
     measure : Measure
@@ -261,8 +259,7 @@ def choose_scoring(
     injected = injected - neighbours.expected(rows, source)
     groups = believed(scores - expected, injected)
     relative = Scoring(neighbours, scores - expected, groups)
-    found = (plain.wrong(cap) & visible).any()
-    use_relative = relative.likelier(plain) and (not found or groups.any_wrong < 0.5)
+    use_relative = relative.likelier(plain) and (not plain.wrong(cap).any() or groups.any_wrong < 0.5)
     return plain, relative if use_relative else plain
 
 

@@ -23,7 +23,7 @@ from kernmend.io import FileError, replacing
 from kernmend.io._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
 from kernmend.io._model_shapes import check_arrays
 
-FORMAT = 3  # of the layout: another number where what a file holds of a class changes
+FORMAT = 4  # of the layout: another number where what a file holds of a class changes
 MARK = b"kernmend model, sha256 "
 _DIGITS = 64
 
