@@ -54,7 +54,7 @@ def at_share(make, share):
 
 
 NONE_FOUND = "scikit-learn wants rows of its clean blobs flagged; by itself the estimator finds nothing wrong there"
-FINDS_SOME = {"GraphRobustPCA", "RobustKernelPCA"}  # on those blobs, which they draw together
+FINDS_SOME = {"GraphRobustPCA", "KernelPCADenoiser", "RobustKernelPCA"}  # on those blobs, which they draw together
 
 
 def expected_failures(est):

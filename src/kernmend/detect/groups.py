@@ -81,9 +81,10 @@ class LogGamma:
             by_normal: Array = -log_ndtr(-w)
             return by_normal
         k = self.q**-2
-        a = np.maximum(k * np.exp(np.clip(self.q * w, -700.0, LOG_LIMIT)), 1e-300)
+        log_a = np.log(k) + np.minimum(self.q * w, LOG_LIMIT)
+        a = np.exp(log_a)
         chance = gammaincc(k, a) if self.q > 0 else gammainc(k, a)
-        asymptote = (k - 1.0) * np.log(a) - a - gammaln(k) if self.q > 0 else k * np.log(a) - gammaln(k + 1.0) - a
+        asymptote = (k - 1.0) * log_a - a - gammaln(k) if self.q > 0 else k * log_a - gammaln(k + 1.0) - a
         out: Array = np.where(chance > 1e-280, -np.log(np.maximum(chance, 1e-300)), -asymptote)
         return out
 
@@ -170,7 +171,10 @@ class TwoGroups:
     def threshold(self, sure: float) -> float:
         """Return the score above which rows are wrong with this probability; infinite if there is none."""
         beyond = np.flatnonzero(self.wrong > sure)
-        return float(self.grid[beyond[0]] * self.unit + self.middle) if beyond.size else float("inf")
+        if not beyond.size:
+            return float("inf")
+        around = slice(max(beyond[0] - 1, 0), beyond[0] + 1)
+        return float(np.interp(sure, self.wrong[around], self.grid[around]) * self.unit + self.middle)
 
 
 def effective_dimensions(Y: Array) -> float:
