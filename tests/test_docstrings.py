@@ -19,7 +19,7 @@ CHECKS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["numpydoc_
 # Names that are no code.
 PLAIN = {"__version__", "SURFACES"}
 # Classes that a function returns and nobody makes: their fields are attributes, not parameters.
-MADE = {"kernmend._mend.Mended"}
+MADE = {"kernmend._mend.Mended", "kernmend.repair.explain.Explanation"}
 
 
 def listed() -> list[str]:
