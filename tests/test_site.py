@@ -54,6 +54,19 @@ def test_every_label_of_the_page_is_in_the_source(extension):
     assert [label for label in labels if not extension("source_lines").lines_of(label)] == []
 
 
+def test_the_page_has_every_label_of_the_paper():
+    """The labels of the paper's source, as the test of the source has them."""
+    labels = runpy.run_path(str(ROOT / "tests" / "model" / "test_labels.py"))["LABELS"]
+    block = (ROOT / "docs" / "method.md").read_text().partition("```{equations}\n")[2].partition("\n```\n")[0]
+    assert {line.partition(": ")[0] for line in block.splitlines()} >= {*labels, "lem1", "thm2"}
+
+
+def test_a_csv_is_shown_as_a_table(extension):
+    page = extension("run").as_table('name,new\n"a <b>, c",-1.5\n')
+    assert "<th>name</th><th>new</th>" in page
+    assert "<td>a &lt;b&gt;, c</td><td align=right>-1.5</td>" in page
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
