@@ -42,11 +42,13 @@ print(f"{np.mean((records['low'] <= truth) & (truth <= records['high'])):.2f} of
 print(mended.estimator.explain(int(mended.flags.nonzero()[0][0])))
 
 # %%
-# The picture shows every reading, in standard deviations of its sensor. Red are wrong cells that were
-# replaced.
+# The picture shows every reading, in standard deviations of its sensor. Squares are the cells that were
+# changed or filled in.
 spread = (table - table.median()) / (1.4826 * (table - table.median()).abs().median())
 fig, axes = plt.subplots(2, 1, figsize=(8, 4), sharex=True)
-for ax, values, title in zip(axes, (spread, spread.mask(mended.changed)), ("before", "changed cells"), strict=True):
+for ax, values, title in zip(
+    axes, (spread, spread.mask(mended.changed)), ("as they came", "what was changed"), strict=True
+):
     ax.imshow(values.T, aspect="auto", cmap="RdBu_r", vmin=-6, vmax=6, interpolation="nearest")
     ax.set(title=title, yticks=range(6), yticklabels=station.columns)
 axes[1].plot(rows, columns, "s", ms=5, color="#d1495b")

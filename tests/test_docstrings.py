@@ -28,7 +28,7 @@ def listed() -> list[str]:
     for line in API.splitlines():
         if found := re.match(r"\.\. currentmodule:: (\S+)", line):
             module = found[1]
-        elif found := re.match(r"   (\w+)$", line):
+        elif found := re.match(r"   ~?([\w.]+)$", line):
             out.append(f"{module}.{found[1]}")
     return out
 

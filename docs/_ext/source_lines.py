@@ -1,9 +1,9 @@
 """The source, line by line, the directive `equations` and the role `src`, which lead to it.
 
 Every module of the package becomes a page `code/kernmend/...`, each line of which can be linked to as `#L-12`. Lines
-of a label of the paper are found by its name in parentheses, so that no number is written by hand. {src}`detect/rows.py`
-is a link to that page. A label without any line and a module that is not there are warnings, which `make docs` turns
-into errors.
+of a label of the paper are found by its name in parentheses, so that no number is written by hand. The role is given
+the path of a module, such as detect/rows.py, and links to its page. A label without any line and a module that is not
+there are warnings, which `make docs` turns into errors.
 """
 
 import re

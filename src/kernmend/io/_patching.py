@@ -44,7 +44,7 @@ class Patched(NamedTuple):
 
 
 def patch(source: str | Path, changes: Any, path: str | Path, *, force: bool = False, **layout: Any) -> Patched:
-    """Write a file again with the accepted changes of a change log made.
+    r"""Write a file again with the accepted changes of a change log made.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def patch(source: str | Path, changes: Any, path: str | Path, *, force: bool = F
     >>> from tempfile import mkdtemp
     >>> from kernmend.io import ChangeLog, patch
     >>> home = Path(mkdtemp())
-    >>> _ = (home / "a.csv").write_text("x,y\\n1.0,2.0\\n1.5,99\\n2.0,4.0\\n")
+    >>> _ = (home / "a.csv").write_text("x,y\n1.0,2.0\n1.5,99\n2.0,4.0\n")
     >>> columns = "row,label,column,old,new,low,high,kind,score,reason,accepted"
-    >>> _ = (home / "log.csv").write_text(columns + "\\n1,,y,99,3.0,2.9,3.1,wrong,9,too large,yes\\n")
+    >>> _ = (home / "log.csv").write_text(columns + "\n1,,y,99,3.0,2.9,3.1,wrong,9,too large,yes\n")
     >>> patch(home / "a.csv", home / "log.csv", home / "b.csv").changed
     1
     >>> (home / "b.csv").read_text()
-    'x,y\\n1.0,2.0\\n1.5,3.0\\n2.0,4.0\\n'
+    'x,y\n1.0,2.0\n1.5,3.0\n2.0,4.0\n'
     """
     return _apply(source, changes, Path(path), back=False, force=force, layout=layout)
 
