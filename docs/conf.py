@@ -112,7 +112,8 @@ warnings.filterwarnings("ignore", category=UserWarning, message="Matplotlib is c
 # --- the pages --------------------------------------------------------------------------------------------------------
 REPOSITORY = "https://github.com/kernmend/kernmend"
 PAPER = [f"reproduction/{page.stem}" for page in HERE.glob("reproduction/*.md")]
-WIDE = ["real", "benchmarks", "measured", "joint", "which_method", "reproduction", *PAPER, "auto_examples/index"]
+EXAMPLES = ["auto_examples/index", *(f"auto_examples/{page.stem}" for page in ROOT.glob("examples/plot_*.py"))]
+WIDE = ["real", "benchmarks", "measured", "joint", "which_method", "reproduction", *PAPER, *EXAMPLES]
 html_theme = "pydata_sphinx_theme"
 html_title = "kernmend"
 html_static_path = ["_static", "_generated"]
@@ -131,7 +132,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],
-    # Pages of wide tables have the whole width.
+    # Pages of wide tables and of long lines of code have the whole width.
     "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
     "icon_links": [{"name": "GitHub", "url": REPOSITORY, "icon": "fa-brands fa-github", "type": "fontawesome"}],
     "back_to_top_button": False,

@@ -26,7 +26,7 @@ print(mended.summary())
 # %%
 # What was changed
 # ----------------
-log = mended.changes.to_frame()
+log = mended.estimator.changes_.to_frame(times, station.columns).round(2)
 print(log[["label", "column", "old", "new", "low", "high", "kind"]].to_string(index=False))
 
 # %%

@@ -19,7 +19,7 @@ WHICH_METHOD = DOCS / "which_method.md"
 FENCE = re.compile(r"^(`{3,}|:{3,})(.*)$", re.MULTILINE)
 PYTHON = re.compile(r"^```\{run\} python\n(?::.*\n)*(.*?)^```", re.DOTALL | re.MULTILINE)
 RUN = re.compile(r"^```\{run\} \w+\n(?::.*\n)*(.*?)^```", re.DOTALL | re.MULTILINE)
-WIDEST = 110  # characters of a line of code on a page: what a screen of 1280 pixels shows without scrolling
+WIDEST = 92  # characters of a line of code on a page: what a screen of 1280 pixels shows without scrolling
 BLOCKS = [
     pytest.param(block, id=f"{name}-{number}")
     for name in ("which_method", "files", "new_kernel", "new_error")
