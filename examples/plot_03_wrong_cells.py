@@ -26,7 +26,8 @@ print(mended.summary())
 # %%
 # What was changed
 # ----------------
-log = mended.estimator.changes_.to_frame(times, station.columns).round(2)
+log = mended.estimator.changes_.to_frame(times, station.columns)
+log = log.round({"old": 2, "new": 2, "low": 2, "high": 2})
 print(log[["label", "column", "old", "new", "low", "high", "kind"]].to_string(index=False))
 
 # %%

@@ -105,7 +105,7 @@ def test_links_that_lead_nowhere_and_requests_are_found(tmp_path):
         '<a href="other.html#here">1</a><a href="other.html#there">2</a><a href="gone.html">3</a>'
         '<script src="https://cdn.example/x.js"></script><a href="https://github.com/a">4</a><a href="https://a.example">5</a>'
     )
-    (tmp_path / "other.html").write_text('<p id="here">')
+    (tmp_path / "other.html").write_text('<p id="here"><pre><span></span>/a/plot.py:3: UserWarning: no</pre>')
     (tmp_path / "style.css").write_text("a { background: url(https://b.example/x.png) }")
     assert CHECK_SITE["problems"](tmp_path) == [
         "index.html fetches https://cdn.example/x.js",
@@ -113,6 +113,7 @@ def test_links_that_lead_nowhere_and_requests_are_found(tmp_path):
         "index.html links to an unknown host: https://cdn.example/x.js",
         "index.html links to gone.html, which is not there",
         "index.html links to other.html#there, which has no such anchor",
+        "other.html shows a UserWarning",
         "style.css fetches https://b.example/x.png",
     ]
 
