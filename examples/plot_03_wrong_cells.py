@@ -28,7 +28,7 @@ print(mended.summary())
 # ----------------
 log = mended.estimator.changes_.to_frame(times, station.columns)
 log = log.round({"old": 2, "new": 2, "low": 2, "high": 2})
-print(log[["label", "column", "old", "new", "low", "high", "kind"]].to_string(index=False))
+log[["label", "column", "old", "new", "low", "high", "kind"]]
 
 # %%
 # `low` and `high` hold the true value nine times out of ten. How often they did here, where the truth is
