@@ -70,9 +70,9 @@ def test_every_block_of_code_is_run(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_no_block_of_code_is_indented(page):
-    """Such a block would be shown and never run."""
+    """Such a block would be shown and never run. Benchmarks take hours: the page that one writes may begin with it."""
     text = re.sub(r"^(```|:::).*?^\1", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    assert not re.search(r"\n\n {4,}\S", text)
+    assert not re.search(r"\n\n {4,}(?!python -m benchmarks )\S", text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
