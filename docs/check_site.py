@@ -1,4 +1,4 @@
-"""Check a built site: every link and anchor within it leads somewhere, and no page asks another host for anything.
+"""Check a built site: links lead somewhere, nothing is fetched from another host, and no block printed a warning.
 
 python docs/check_site.py docs/_build/html
 """
@@ -22,10 +22,11 @@ KNOWN_HOSTS = (
 
 
 class Page(HTMLParser):
-    """The anchors of a page, what it links to, and what it fetches."""
+    """The anchors of a page, what it links to, what it fetches, and the warnings that its blocks printed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.warnings = re.findall(r"(?:^|<span></span>)/\S+\.py:\d+: (\w*Warning)", text, re.MULTILINE)
         self.anchors: set[str] = {""}
         self.links: list[str] = []
         self.fetched: list[str] = []
@@ -52,6 +53,7 @@ def problems(site: Path) -> list[str]:
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
         out += [f"{name} fetches {address}" for address in page.fetched if re.match(r"(https?:)?//", address)]
+        out += [f"{name} shows a {kind}" for kind in page.warnings]
         for address in page.links + page.fetched:
             parts = urlsplit(address)
             if parts.scheme in ("http", "https"):

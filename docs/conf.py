@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -58,6 +59,18 @@ numpydoc_xref_param_type = False
 
 
 # --- the gallery ------------------------------------------------------------------------------------------------------
+LIMIT = 20.0  # CPU seconds of an example, on a machine that may be busy
+STARTED: dict[str, float] = {}
+
+
+def clock(gallery_conf: dict, fname: str, when: str) -> None:
+    """Stop the build where an example takes too long: a reader should not wait for it either."""
+    if when == "before":
+        STARTED[fname] = time.process_time()
+    elif (seconds := time.process_time() - STARTED.pop(fname, time.process_time())) > LIMIT:
+        raise RuntimeError(f"{fname} took {seconds:.0f} s of CPU time, {LIMIT:.0f} are allowed")
+
+
 def style(gallery_conf: dict, fname: str) -> None:
     """Let the pictures of every example look alike."""
     import matplotlib
@@ -79,7 +92,8 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "within_subsection_order": FileNameSortKey,
     "image_scrapers": ("matplotlib", live_report),
-    "reset_modules": ("matplotlib", style),
+    "reset_modules": ("matplotlib", style, clock),
+    "reset_modules_order": "both",
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,
     "download_all_examples": False,
@@ -90,11 +104,16 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "parallel": 2,
     "plot_gallery": "True",
-    "thumbnail_size": (400, 280),
+    "thumbnail_size": (600, 420),
+    "image_srcset": ["2x"],
 }
 warnings.filterwarnings("ignore", category=UserWarning, message="Matplotlib is currently using agg")
 
 # --- the pages --------------------------------------------------------------------------------------------------------
+REPOSITORY = "https://github.com/kernmend/kernmend"
+PAPER = [f"reproduction/{page.stem}" for page in HERE.glob("reproduction/*.md")]
+EXAMPLES = ["auto_examples/index", *(f"auto_examples/{page.stem}" for page in ROOT.glob("examples/plot_*.py"))]
+WIDE = ["real", "benchmarks", "measured", "joint", "which_method", "reproduction", *PAPER, *EXAMPLES]
 html_theme = "pydata_sphinx_theme"
 html_title = "kernmend"
 html_static_path = ["_static", "_generated"]
@@ -113,7 +132,9 @@ html_theme_options = {
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    # Pages of wide tables and of long lines of code have the whole width.
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
+    "icon_links": [{"name": "GitHub", "url": REPOSITORY, "icon": "fa-brands fa-github", "type": "fontawesome"}],
     "back_to_top_button": False,
     "show_nav_level": 1,
 }

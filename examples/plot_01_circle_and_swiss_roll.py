@@ -27,12 +27,13 @@ print(est.summary())
 # %%
 # The flags are right, or nearly so: a random point may by chance fall on the circle, where nobody can find
 # it.
-fig, axes = plt.subplots(1, 2, figsize=(8, 4), sharex=True, sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(8, 4.4), sharex=True, sharey=True)
 for ax, points, title in zip(axes, (X, est.recovered_), ("before", "after"), strict=True):
     ax.scatter(*points[~wrong].T, s=10, color="0.45", label="good points")
     ax.scatter(*points[wrong].T, s=26, color="#d1495b", label="replaced points")
-    ax.set(title=title, aspect="equal", xticks=[], yticks=[])
-axes[0].legend(loc="lower left")
+    ax.set(title=title, aspect="equal")
+    ax.axis("off")
+fig.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=2, frameon=False)
 before, after = circle.distance(X[wrong]).mean(), circle.distance(est.recovered_[wrong]).mean()
 print(f"mean distance of the replaced points from the circle: {before:.3f} before, {after:.5f} after")
 
@@ -52,6 +53,7 @@ fig, axes = plt.subplots(1, 2, figsize=(8, 4), sharex=True, sharey=True)
 for ax, points, title in zip(axes, (X, est.recovered_), ("before, from the side", "after"), strict=True):
     ax.scatter(*points[~wrong][:, [0, 2]].T, s=8, color="0.6")
     ax.scatter(*points[wrong][:, [0, 2]].T, s=22, color="#d1495b")
-    ax.set(title=title, aspect="equal", xticks=[], yticks=[])
+    ax.set(title=title, aspect="equal")
+    ax.axis("off")
 before, after = (np.median(roll.distance(A[wrong])) for A in (X, est.recovered_))
 print(f"median distance of the replaced points from the sheet: {before:.2f} before, {after:.2f} after")

@@ -6,8 +6,8 @@ Three hundred handwritten digits of scikit-learn. In one set every tenth digit i
 tenth is partly covered. Nobody says which, nor what is wrong with them: whether whole rows or single pixels
 are wrong is found out.
 
-Covered digits are harder than noisy ones: a white block on a digit may look like a stroke. Some are not
-found, and what is not found stays as it is.
+Covered digits are harder than noisy ones: a black block on a digit may look like a stroke. Some are not found,
+and what is not found stays as it is. Of those that are found, not every covered pixel is seen to be wrong.
 """
 
 import matplotlib.pyplot as plt

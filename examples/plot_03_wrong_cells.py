@@ -26,8 +26,9 @@ print(mended.summary())
 # %%
 # What was changed
 # ----------------
-log = mended.changes.to_frame()
-print(log[["label", "column", "old", "new", "low", "high", "kind"]].to_string(index=False))
+log = mended.estimator.changes_.to_frame(times, station.columns)
+log = log.round({"old": 2, "new": 2, "low": 2, "high": 2})
+log[["label", "column", "old", "new", "low", "high", "kind"]]
 
 # %%
 # `low` and `high` hold the true value nine times out of ten. How often they did here, where the truth is
@@ -42,11 +43,13 @@ print(f"{np.mean((records['low'] <= truth) & (truth <= records['high'])):.2f} of
 print(mended.estimator.explain(int(mended.flags.nonzero()[0][0])))
 
 # %%
-# The picture shows every reading, in standard deviations of its sensor. Red are wrong cells that were
-# replaced.
+# The picture shows every reading, in standard deviations of its sensor. Squares are the cells that were
+# changed or filled in.
 spread = (table - table.median()) / (1.4826 * (table - table.median()).abs().median())
 fig, axes = plt.subplots(2, 1, figsize=(8, 4), sharex=True)
-for ax, values, title in zip(axes, (spread, spread.mask(mended.changed)), ("before", "changed cells"), strict=True):
+for ax, values, title in zip(
+    axes, (spread, spread.mask(mended.changed)), ("as they came", "what was changed"), strict=True
+):
     ax.imshow(values.T, aspect="auto", cmap="RdBu_r", vmin=-6, vmax=6, interpolation="nearest")
     ax.set(title=title, yticks=range(6), yticklabels=station.columns)
 axes[1].plot(rows, columns, "s", ms=5, color="#d1495b")

@@ -2,8 +2,8 @@
 Missing values on a curved surface
 ==================================
 
-A table of three curved surfaces, thirty columns, in which a part of all entries is missing. Every row has
-holes. Methods that average neighbours, or assume a straight surface, lose much of what the curvature tells.
+A table of three curved surfaces, thirty columns, in which a part of all cells is missing. Every row lacks
+some. Methods that average neighbours, or assume a straight surface, lose much of what the curvature tells.
 
 `KernelRecovery(contamination=0)` flags nothing and only fills in.
 """
@@ -35,13 +35,14 @@ for share in shares:
         print(f"{share:.0%} missing, {name}: relative error {errors[name][-1]:.3f}")
 
 # %%
-fig, ax = plt.subplots(figsize=(7, 3.6))
+fig, ax = plt.subplots(figsize=(8, 3.8))
 width = 0.26
 colours = ("0.75", "#2e6fb7", "#d1495b")
 for number, ((name, values), colour) in enumerate(zip(errors.items(), colours, strict=True)):
-    ax.bar(np.arange(3) + width * (number - 1), values, width, label=name, color=colour)
+    bars = ax.bar(np.arange(3) + width * (number - 1), values, width, label=name, color=colour)
+    ax.bar_label(bars, fmt="%.2f", fontsize=9)
 ax.set(xticks=range(3), xticklabels=[f"{share:.0%} missing" for share in shares], ylabel="relative error")
-ax.legend(frameon=False)
+ax.legend(frameon=False, ncols=3, loc="upper left", bbox_to_anchor=(0, 1.16))
 
 # %%
 # Values that are there come back as they are:

@@ -22,14 +22,14 @@ print(est.summary())
 # %%
 # Readings near the value at which the sensor hangs are right by accident, and are left alone.
 hours = np.arange(80, 136)
-fig, ax = plt.subplots(figsize=(8, 3.6))
+fig, ax = plt.subplots(figsize=(8, 4))
 ax.plot(hours, station.X[hours, 0], color="0.75", lw=5, label="truth")
 ax.plot(hours, X[hours, 0], color="#d1495b", lw=1.2, label="measured")
 ax.plot(hours, est.recovered_[hours, 0], color="#1f2d3d", lw=1.2, ls="--", label="mended")
 flagged = hours[est.outliers_[hours]]
 ax.plot(flagged, X[flagged, 0], "o", ms=5, color="#d1495b", label="flagged")
 ax.set(xlabel="hour", ylabel=station.columns[0])
-ax.legend(frameon=False, ncols=2)
+ax.legend(frameon=False, ncols=4, loc="upper left", bbox_to_anchor=(0, 1.16))
 
 # %%
 # How far a limit on the column itself gets: the largest deviation of a stuck reading, in robust standard

@@ -43,7 +43,8 @@ fig, ax = plt.subplots(figsize=(8, 3.8))
 for number, (label, colour) in enumerate((("clean", "0.8"), ("with noise", "#d1495b"), ("mended", "#2e6fb7"))):
     heights = [np.mean(np.array(scores[name])[:, number]) for name in classifiers]
     ax.bar(np.arange(4) + 0.27 * (number - 1), heights, 0.26, label=label, color=colour)
-ax.set(ylim=(0.7, 1.0), xticks=range(4), xticklabels=list(classifiers), ylabel="share of test rows that are right")
+ax.set(ylim=(0.7, 1.0), xticks=range(4), xticklabels=[name.replace(" ", "\n") for name in classifiers])
+ax.set_ylabel("share of test rows right")
 ax.legend(frameon=False, ncols=3, loc="upper left", bbox_to_anchor=(0, 1.16))
 
 # %%

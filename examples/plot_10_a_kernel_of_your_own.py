@@ -7,6 +7,7 @@ as a function of t, and dk/dt as a function of k. Here it is the rational quadra
 heavier than those of a Gaussian.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -37,7 +38,7 @@ class RationalQuadratic(RadialKernel):
 # %%
 distance = np.linspace(0, 4, 200)
 kernels = {"Gaussian": RBF(1.0), "rational quadratic": RationalQuadratic(1.0)}
-fig, ax = plt.subplots(figsize=(7, 3))
+fig, ax = plt.subplots(figsize=(8, 3.4))
 for (name, kernel), colour in zip(kernels.items(), ("#2e6fb7", "#d1495b"), strict=True):
     ax.plot(distance, kernel.gram(distance[:, np.newaxis], np.zeros((1, 1))), label=name, color=colour)
 ax.set(xlabel="distance", ylabel="k")
@@ -54,7 +55,8 @@ for ax, (name, kernel) in zip(axes, kernels.items(), strict=True):
     ax.scatter(*A[~wrong].T, s=10, color="0.45")
     ax.scatter(*X[wrong].T, s=26, facecolors="none", edgecolors="#d1495b")
     ax.scatter(*A[wrong].T, s=26, color="#d1495b")
-    ax.set(title=name, aspect="equal", xticks=[], yticks=[])
+    ax.set(title=name, aspect="equal")
+    ax.axis("off")
     print(f"{name}: mean distance of the wrong points from the circle {circle.distance(A[wrong]).mean():.4f}")
 
 # %%

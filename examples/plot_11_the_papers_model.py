@@ -46,10 +46,10 @@ for name, est in fits.items():
 # %%
 lowest = min(est.objective_.min() for est in fits.values())
 fig, ax = plt.subplots(figsize=(8, 3.8))
-for (name, est), colour in zip(fits.items(), ("#d1495b", "#2e6fb7", "#3a9d7c"), strict=True):
-    ax.semilogy(np.maximum(est.objective_ - lowest, 1e-6), label=name, color=colour)
-ax.set(xlabel="iteration", ylabel="F above the lowest F", xlim=(0, 60))
-ax.legend(frameon=False)
+for (name, est), colour, line in zip(fits.items(), ("#d1495b", "#2e6fb7", "#3a9d7c"), ("-", "-", "--"), strict=True):
+    ax.semilogy(np.maximum(est.objective_ - lowest, 1e-6), line, label=name, color=colour, lw=2)
+ax.set(xlabel="iteration", ylabel="F above the lowest F", xlim=(0, 60), ylim=(1e-4, 2))
+ax.legend(frameon=False, loc="lower left")
 print("F never rises:", all((np.diff(est.objective_) <= 1e-9 * est.objective_[0]).all() for est in fits.values()))
 
 # %%

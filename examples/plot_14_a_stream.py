@@ -2,7 +2,7 @@
 Rows that keep coming
 =====================
 
-A stream drifts: what was usual a month ago is not today. `partial_fit` mends one batch after the other
+A stream drifts: what was normal a month ago is not today. `partial_fit` mends one batch after the other
 against landmarks that follow, because good rows of each batch take the place of the oldest ones.
 
 Here a circle turns by two degrees from batch to batch, and three points of each batch are wrong.
@@ -36,7 +36,7 @@ for k in range(40):
 
 # %%
 # A model that is never updated soon calls every row wrong; the one that follows does not.
-fig, ax = plt.subplots(figsize=(8, 3.6))
+fig, ax = plt.subplots(figsize=(8, 3.8))
 ax.plot(lost, color="0.6", label="good rows flagged, model of the first batch")
 ax.plot(kept, color="#2e6fb7", label="good rows flagged, partial_fit")
 ax.plot(found, color="#d1495b", label="wrong rows found, partial_fit")

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from kernmend import estimators
+from kernmend.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 WHICH_METHOD = DOCS / "which_method.md"
 FENCE = re.compile(r"^(`{3,}|:{3,})(.*)$", re.MULTILINE)
-PYTHON = re.compile(r"^```\{run\} python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PYTHON = re.compile(r"^```\{run\} python\n(?::.*\n)*(.*?)^```", re.DOTALL | re.MULTILINE)
+RUN = re.compile(r"^```\{run\} \w+\n(?::.*\n)*(.*?)^```", re.DOTALL | re.MULTILINE)
+WIDEST = 92  # characters of a line of code on a page: what a screen of 1280 pixels shows without scrolling
 BLOCKS = [
     pytest.param(block, id=f"{name}-{number}")
     for name in ("which_method", "files", "new_kernel", "new_error")
@@ -25,6 +28,8 @@ BLOCKS = [
 LARGE = "\n".join(PYTHON.findall((DOCS / "large.md").read_text()))
 # Pages by hand; those that commands write have their own tests.
 GENERATED = {"real.md", "benchmarks.md"}
+GUIDE = [page for page in DOCS.glob("guide/*.md") if page.stem != "index"]
+TASKS = ("files", "large", "which_method")  # pages of the guide that stand one folder above it
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md"), DOCS / "api" / "index.md"])
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 
@@ -63,8 +68,44 @@ def test_every_block_of_code_is_run(page):
     assert opened is None
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_block_of_code_is_indented(page):
+    """Such a block would be shown and never run. Benchmarks take hours: the page that one writes may begin with it."""
+    text = re.sub(r"^(```|:::).*?^\1", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert not re.search(r"\n\n {4,}(?!python -m benchmarks )\S", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_lines_of_code_fit_a_screen(page):
+    lines = [line for block in RUN.findall(page.read_text()) for line in block.splitlines()]
+    assert [line for line in lines if len(line) > WIDEST] == []
+
+
+@pytest.mark.parametrize("page", sorted([*GUIDE, *(DOCS / f"{name}.md" for name in TASKS)]), ids=lambda page: page.stem)
+def test_a_page_of_the_guide_answers_its_task_on_the_first_screen(page):
+    """A block that runs stands above the first heading below the title, after a few lines of text."""
+    first = page.read_text().partition("\n## ")[0]
+    shown = re.search(r"^```\{run\} \w+\n(?!:hidden:)", first, re.MULTILINE)
+    assert shown
+    assert len(prose(first[: shown.start()]).split()) < 90
+
+
+def test_every_option_of_every_command_is_on_the_page():
+    text = (DOCS / "command_line.md").read_text()
+    missing = {
+        option
+        for name, command in cli.commands.items()
+        if name not in ("demo", "paper")
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+        if option.startswith("--") and not re.search(rf"`{option}[` ]", text)
+    }
+    assert missing == set()
+
+
 @pytest.mark.parametrize("block", [*BLOCKS, pytest.param(LARGE, id="large")])
-def test_the_examples_run(block):
+def test_the_examples_run(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(block, "<docs>", "exec"), {"__name__": "docs"})
 
 

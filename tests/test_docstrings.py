@@ -19,7 +19,7 @@ CHECKS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["numpydoc_
 # Names that are no code.
 PLAIN = {"__version__", "SURFACES"}
 # Classes that a function returns and nobody makes: their fields are attributes, not parameters.
-MADE = {"kernmend._mend.Mended"}
+MADE = {"kernmend._mend.Mended", "kernmend.repair.explain.Explanation"}
 
 
 def listed() -> list[str]:
@@ -28,7 +28,7 @@ def listed() -> list[str]:
     for line in API.splitlines():
         if found := re.match(r"\.\. currentmodule:: (\S+)", line):
             module = found[1]
-        elif found := re.match(r"   (\w+)$", line):
+        elif found := re.match(r"   ~?([\w.]+)$", line):
             out.append(f"{module}.{found[1]}")
     return out
 

@@ -120,7 +120,7 @@ def test_new_rows_are_mended_one_by_one():
 def test_summary_counts_entries():
     X, wrong = wrong_entries(low_rank(80, 60, 2))
     text = RobustPCA().fit(X).summary()
-    assert f"{wrong.sum()} of 4800 entries replaced" in text
+    assert f"{wrong.sum()} of 4800 cells replaced" in text
     assert "rank 2" in text
 
 

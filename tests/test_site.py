@@ -54,6 +54,19 @@ def test_every_label_of_the_page_is_in_the_source(extension):
     assert [label for label in labels if not extension("source_lines").lines_of(label)] == []
 
 
+def test_the_page_has_every_label_of_the_paper():
+    """The labels of the paper's source, as the test of the source has them."""
+    labels = runpy.run_path(str(ROOT / "tests" / "model" / "test_labels.py"))["LABELS"]
+    block = (ROOT / "docs" / "method.md").read_text().partition("```{equations}\n")[2].partition("\n```\n")[0]
+    assert {line.partition(": ")[0] for line in block.splitlines()} >= {*labels, "lem1", "thm2"}
+
+
+def test_a_csv_is_shown_as_a_table(extension):
+    page = extension("run").as_table('name,new\n"a <b>, c",-1.5\n')
+    assert "<th>name</th><th>new</th>" in page
+    assert "<td>a &lt;b&gt;, c</td><td align=right>-1.5</td>" in page
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -92,7 +105,7 @@ def test_links_that_lead_nowhere_and_requests_are_found(tmp_path):
         '<a href="other.html#here">1</a><a href="other.html#there">2</a><a href="gone.html">3</a>'
         '<script src="https://cdn.example/x.js"></script><a href="https://github.com/a">4</a><a href="https://a.example">5</a>'
     )
-    (tmp_path / "other.html").write_text('<p id="here">')
+    (tmp_path / "other.html").write_text('<p id="here"><pre><span></span>/a/plot.py:3: UserWarning: no</pre>')
     (tmp_path / "style.css").write_text("a { background: url(https://b.example/x.png) }")
     assert CHECK_SITE["problems"](tmp_path) == [
         "index.html fetches https://cdn.example/x.js",
@@ -100,6 +113,7 @@ def test_links_that_lead_nowhere_and_requests_are_found(tmp_path):
         "index.html links to an unknown host: https://cdn.example/x.js",
         "index.html links to gone.html, which is not there",
         "index.html links to other.html#there, which has no such anchor",
+        "other.html shows a UserWarning",
         "style.css fetches https://b.example/x.png",
     ]
 

@@ -6,15 +6,17 @@
 
 All blocks of a page share one Python session and one empty folder, from top to bottom, as a reader would type them. A
 block that fails, or a command whose exit code is not that of the option `exit`, is a warning, which `make docs` turns
-into an error. So no figure on a page is typed by hand.
+into an error. So no figure on a page is typed by hand. With the option `csv`, what is printed is shown as a table.
 """
 
+import csv
 import io
 import os
 import subprocess
 import sys
 import tempfile
 from contextlib import chdir, redirect_stdout
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,7 +49,7 @@ class Session:
         done = subprocess.run(
             ["bash", "-eu", "-c", code],
             cwd=self.folder.name,
-            env={**os.environ, "PATH": path, "COLUMNS": "90", "NO_COLOR": "1"},
+            env={**os.environ, "PATH": path, "COLUMNS": "96", "NO_COLOR": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -61,6 +63,20 @@ class Session:
 SESSIONS: dict[str, Session] = {}
 
 
+def as_table(text: str) -> str:
+    """Return a csv as an HTML table: the first line names the columns, numbers stand right."""
+    head, *rows = csv.reader(io.StringIO(text))
+
+    def cell(value: str) -> str:
+        number = value.strip("-").replace(".", "", 1).isdigit()
+        return f"<td{' align=right' if number else ''}>{escape(value)}</td>"
+
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(cell(value) for value in row)}</tr>" for row in rows)
+    table = f'<table class="table csv"><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="pst-scrollable-table-container csv-output">{table}</div>'
+
+
 class Run(SphinxDirective):
     """Show code and what it printed when the site was built."""
 
@@ -70,6 +86,7 @@ class Run(SphinxDirective):
         "exit": directives.nonnegative_int,
         "no-output": directives.flag,
         "hidden": directives.flag,
+        "csv": directives.flag,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -91,10 +108,12 @@ class Run(SphinxDirective):
         shown = nodes.literal_block(code, code, language=language)
         self.set_source_info(shown)
         out: list[nodes.Node] = [] if "hidden" in self.options else [shown]
-        if printed.strip() and "no-output" not in self.options:
+        if printed.strip() and "csv" in self.options:
+            out.append(nodes.raw("", as_table(printed), format="html"))
+        elif printed.strip() and "no-output" not in self.options:
             text = printed.rstrip()
-            table = any(line.lstrip().startswith(("│", "┃", "row", "time,")) for line in text.splitlines())
-            classes = ["output", "aligned"] if table else ["output"]
+            aligned = any("   " in line.strip() or line.startswith(("│", "┃")) for line in text.splitlines())
+            classes = ["output", "aligned"] if aligned else ["output"]
             out.append(nodes.literal_block(text, text, language="none", classes=classes))
         return out
 

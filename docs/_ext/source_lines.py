@@ -1,8 +1,9 @@
-"""The source, line by line, and the directive `equations`: each label of the paper with links to its lines.
+"""The source, line by line, the directive `equations` and the role `src`, which lead to it.
 
 Every module of the package becomes a page `code/kernmend/...`, each line of which can be linked to as `#L-12`. Lines
-of a label are found by its name in parentheses, so that no number is written by hand; a label without any line is a
-warning, which `make docs` turns into an error.
+of a label of the paper are found by its name in parentheses, so that no number is written by hand. The role is given
+the path of a module, such as detect/rows.py, and links to its page. A label without any line and a module that is not
+there are warnings, which `make docs` turns into errors.
 """
 
 import re
@@ -18,7 +19,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from sphinx.application import Sphinx
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 SRC = Path(__file__).parents[2] / "src"
 logger = logging.getLogger(__name__)
@@ -68,6 +69,19 @@ class Equations(SphinxDirective):
         return f'<a href="{up}code/{module}.html#L-{number}">{short}:{number}</a>'
 
 
+class Source(SphinxRole):
+    """A link to the page of a module, named by its path below `src/kernmend`."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the link."""
+        module = f"kernmend/{self.text.removesuffix('.py')}"
+        if module not in modules():
+            logger.warning("there is no module %s", self.text, location=self.get_location())
+        up = "../" * self.env.docname.count("/")
+        link = nodes.reference("", "", nodes.literal("", self.text), refuri=f"{up}code/{module}.html", internal=True)
+        return [link], []
+
+
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Give Sphinx one page for each module."""
     formatter = HtmlFormatter(lineanchors="L", anchorlinenos=True, linenos="inline", cssclass="highlight source")
@@ -77,7 +91,8 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the directive and the pages."""
+    """Register the directive, the role and the pages."""
     app.add_directive("equations", Equations)
+    app.add_role("src", Source())
     app.connect("html-collect-pages", pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -152,9 +152,9 @@ def mend(
         Rows are samples; NaN is missing and filled in. Columns of a DataFrame or a file that are not numbers are passed
         through. A path is of any file that `kernmend mend` reads.
     method : str, default="kernel"
-        "kernel" (`KernelRecovery`), "search" (`RecoverySearch`), "robust-pca", "outlier-pursuit", "low-rank"
-        (`LowRankRepresentation`), "graph" (`GraphRobustPCA`), "kernel-pca" (`KernelPCADenoiser`) or
-        "robust-kernel-pca".
+        "kernel" (`KernelRecovery`), "search" (`RecoverySearch`), "joint" (`KernelLowRank`), "robust-pca" (`RobustPCA`),
+        "outlier-pursuit" (`OutlierPursuit`), "low-rank" (`LowRankRepresentation`), "graph" (`GraphRobustPCA`),
+        "kernel-pca" (`KernelPCADenoiser`) or "robust-kernel-pca" (`RobustKernelPCA`).
     columns : sequence of str, optional
         The columns of a DataFrame or a file to look at; all others are passed through.
     image_shape : (height, width) or (height, width, 3), optional

@@ -140,7 +140,7 @@ _of_method = _together(
     click.option("--unsure", type=click.Choice(["mend", "blank", "keep"]),
                  help="What to do where an interval is wider than its column.  [default: mend]"),
     click.option("--landmarks", type=click.IntRange(min=1), metavar="N",
-                 help="Rows to learn from, drawn at random.  [default: 2000 of more than 5000]"),
+                 help="Rows to learn from, drawn at random.  [default: 2000, where there are more]"),
     click.option("--max-iter", type=click.IntRange(min=1), metavar="N", help="Iterations at most."),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N",
                  help="Of what is drawn at random.  [default: 0]"),

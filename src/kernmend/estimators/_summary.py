@@ -1,5 +1,6 @@
 """What an estimator found, in words."""
 
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def chosen(est: Any) -> str:
     """Return the parameters that were used, those that the estimator has."""
     words = []
     if hasattr(est, "kernel_"):
-        words.append(str(est.kernel_))
+        words.append(_kernel(est.kernel_))
     if hasattr(est, "error_"):
         words.append(f"error {est.error_!r}")
     names = ("lam", "rho", "C", "sigma") + (() if hasattr(est, "kernel_") else ("gamma", "feature_gamma"))
@@ -36,6 +37,20 @@ def chosen(est: Any) -> str:
     return ", ".join([*words, f"rank {est.rank_}"])
 
 
+def _kernel(kernel: Any) -> str:
+    """Return a kernel with its numbers rounded; one that is no dataclass says itself how it is written.
+
+    >>> from kernmend.model.kernels import RBF
+    >>> _kernel(RBF(0.12345678))
+    'RBF(gamma=0.1235)'
+    """
+    if not is_dataclass(kernel):
+        return str(kernel)
+    values = {part.name: getattr(kernel, part.name) for part in fields(kernel)}
+    words = [f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()]
+    return f"{type(kernel).__name__}({', '.join(words)})"
+
+
 def summary(est: Any) -> str:
     """Return the result in plain words: how many rows, how clear, how far to trust it, what was chosen."""
     n, flagged = est.outliers_.size, int(est.outliers_.sum())
@@ -43,7 +58,7 @@ def summary(est: Any) -> str:
     if by_chance(est):
         lines += _unusual(est, flagged)
     if hasattr(est, "entry_outliers_") and est.entry_outliers_.any():
-        lines.append(f"{int(est.entry_outliers_.sum())} of {est.entry_outliers_.size} entries replaced.")
+        lines.append(f"{int(est.entry_outliers_.sum())} of {est.entry_outliers_.size} cells replaced.")
     if hasattr(est, "_units") and est._units.name in UNITS:
         lines.append(UNITS[est._units.name])
     known = getattr(est, "_n_reference", 0)

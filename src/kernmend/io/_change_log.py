@@ -34,15 +34,36 @@ class ChangeLog:
 
     Parameters
     ----------
-    row : numbers of the rows in the file, from 0.
-    label : their names, empty if they have none.
-    column : names of the columns, "column 3" without one; "pixels 5-20" are several cells of an image.
-    old, new : what stood there, and what stands there now; several values apart by blanks for pixels.
-    low, high : the interval of the new value; empty if none is known.
-    kind : "wrong" or "missing".
-    score : how wrong the row looks.
-    reason : why the cell was changed.
-    accepted : bool array; changes that are not accepted are not made.
+    row : ndarray of int
+        The number of each cell's row in the file, from 0.
+    label : sequence of str
+        The names of the rows, empty if they have none.
+    column : sequence of str
+        The names of the columns, "column 3" without one; "pixels 5-20" are several cells of an image.
+    old, new : sequence of str
+        What stood there, and what stands there now; several values apart by blanks for pixels.
+    low, high : sequence of str
+        The interval of the new value; empty if none is known.
+    kind : sequence of str
+        "wrong" or "missing".
+    score : sequence of str
+        How wrong the row looks.
+    reason : sequence of str
+        Why the cell was changed.
+    accepted : ndarray of bool
+        Changes that are not accepted are not made by `patch`.
+
+    Examples
+    --------
+    >>> import kernmend
+    >>> from kernmend.datasets import make_circle
+    >>> X = make_circle(60).X
+    >>> X[7] = [0.4, 0.4]
+    >>> log = kernmend.mend(X).changes
+    >>> log
+    <ChangeLog: 2 changes in 1 row, 2 accepted>
+    >>> log.row.tolist(), log.old
+    ([7, 7], ['0.4', '0.4'])
     """
 
     row: NDArray[np.intp]

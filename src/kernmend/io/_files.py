@@ -23,7 +23,17 @@ STARTED = time.time()
 
 
 class FileError(ValueError):
-    """A file that cannot be read or written: what is wrong, where, and what to do, in one sentence."""
+    """A file that cannot be read or written: what is wrong, where, and what to do, in one sentence.
+
+    Examples
+    --------
+    >>> import kernmend
+    >>> try:
+    ...     kernmend.mend("nowhere.csv")
+    ... except kernmend.io.FileError as error:
+    ...     print(error)
+    nowhere.csv: no such file or folder
+    """
 
 
 def need(module: str, what: str) -> Any:

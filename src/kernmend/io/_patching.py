@@ -44,28 +44,101 @@ class Patched(NamedTuple):
 
 
 def patch(source: str | Path, changes: Any, path: str | Path, *, force: bool = False, **layout: Any) -> Patched:
-    """Write a file again with the accepted changes of a change log, and return where, and how many there were.
+    r"""Write a file again with the accepted changes of a change log made.
 
     Parameters
     ----------
-    source : the file that was mended, as it was before.
-    changes : the change log, a path or a `ChangeLog`; values in its column new may have been typed by hand.
-    path : where to write.
-    force : replace a file that is there.
-    layout : of a table of texts, as in `read`, if it must be told.
+    source : str or Path
+        The file that was mended, as it was before.
+    changes : ChangeLog, str or Path
+        The change log, or the csv of one; values in its column `new` may have been typed by hand.
+    path : str or Path
+        Where to write.
+    force : bool, default=False
+        Replace a file that is there.
+    **layout
+        Of a text table what is not to be found out: `header` (bool), `delimiter`, `decimal`, `thousands`, `encoding`.
+
+    Returns
+    -------
+    Patched
+        `path`, how many cells were `changed`, and how many were not accepted and `left`.
 
     Raises
     ------
-    FileError : the log does not fit the file; the message names the first difference.
+    FileError
+        If the log does not fit the file; the message names the first difference.
+
+    See Also
+    --------
+    revert : Take the changes back.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from kernmend.io import ChangeLog, patch
+    >>> home = Path(mkdtemp())
+    >>> _ = (home / "a.csv").write_text("x,y\n1.0,2.0\n1.5,99\n2.0,4.0\n")
+    >>> columns = "row,label,column,old,new,low,high,kind,score,reason,accepted"
+    >>> _ = (home / "log.csv").write_text(columns + "\n1,,y,99,3.0,2.9,3.1,wrong,9,too large,yes\n")
+    >>> patch(home / "a.csv", home / "log.csv", home / "b.csv").changed
+    1
+    >>> (home / "b.csv").read_text()
+    'x,y\n1.0,2.0\n1.5,3.0\n2.0,4.0\n'
     """
     return _apply(source, changes, Path(path), back=False, force=force, layout=layout)
 
 
 def revert(source: str | Path, changes: Any, path: str | Path, *, force: bool = False, **layout: Any) -> Patched:
-    """Write a patched or mended file again as it was before; the inverse of `patch`, parameters as there.
+    """Write a patched or mended file again as it was before: the inverse of `patch`.
 
     Text tables, npy and NetCDF 3 come back byte for byte, all others value for value. Images that are compressed with
     loss are refused: they do not keep the pixels that are written to them.
+
+    Parameters
+    ----------
+    source : str or Path
+        The file with the changes made.
+    changes : ChangeLog, str or Path
+        The change log, or the csv of one.
+    path : str or Path
+        Where to write.
+    force : bool, default=False
+        Replace a file that is there.
+    **layout
+        Of a text table what is not to be found out: `header` (bool), `delimiter`, `decimal`, `thousands`, `encoding`.
+
+    Returns
+    -------
+    Patched
+        `path`, how many cells were `changed`, and how many were not accepted and `left`.
+
+    Raises
+    ------
+    FileError
+        If the log does not fit the file; the message names the first difference.
+
+    See Also
+    --------
+    patch : Make the changes.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> import kernmend
+    >>> from kernmend.datasets import make_circle
+    >>> X = make_circle(60).X
+    >>> X[7] = [0.4, 0.4]
+    >>> home = Path(mkdtemp())
+    >>> np.save(home / "dirty.npy", X)
+    >>> mended = kernmend.mend(home / "dirty.npy")
+    >>> clean = mended.write(home / "clean.npy")
+    >>> back = kernmend.io.revert(clean, mended.changes, home / "back.npy").path
+    >>> back.read_bytes() == (home / "dirty.npy").read_bytes()
+    True
     """
     return _apply(source, changes, Path(path), back=True, force=force, layout=layout)
 

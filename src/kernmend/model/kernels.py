@@ -102,7 +102,8 @@ class RadialKernel(Kernel):
     A radial kernel that is positive semidefinite in every dimension has a completely monotone f (Schoenberg), so h is
     concave in the squared distance, and its tangent there is a majoriser: the paper's step from eq. (sub1exp) to
     (sub1expHQ). The paper shows it for the Gaussian by a conjugate function, eq. (HQprop), which is printed for
-    exp(+gamma |x|^2); the tangent of a concave function needs none and serves all radial kernels.
+    exp(+gamma |x|^2); the tangent of a concave function needs none and serves all radial kernels. That repeating such
+    steps lowers eq. (sub1exp) is what remains of Lemma 1 (lem1): a majoriser never lets it rise.
 
     Examples
     --------

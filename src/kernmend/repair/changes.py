@@ -74,9 +74,20 @@ def _text(
 class Changes(Sequence[Any]):
     """The values that were changed or filled in, one record (`CHANGE`) each, in order of row and column.
 
-    `records` is the structured array; its reasons are written when it is first asked for. An element is one record,
-    a slice is another list of changes.
+    An element is one record, a slice is another list of changes.
 
+    Parameters
+    ----------
+    records : array of dtype `CHANGE`
+        The changes, in order of row and column.
+    reasons : Reasons, optional
+        What the reasons are made of, which are written when they are first asked for. Without it those of the records
+        stay as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernmend.repair.changes import CHANGE, Changes
     >>> records = np.zeros(1, CHANGE)
     >>> records["row"], records["old"], records["new"], records["kind"] = 3, 41.2, 18.3, "wrong"
     >>> changes = Changes(records)
@@ -87,7 +98,6 @@ class Changes(Sequence[Any]):
     """
 
     def __init__(self, records: Any, reasons: Reasons | None = None) -> None:
-        """Take records in order of row and column; without `reasons` those of the records stay as they are."""
         self._records = np.asarray(records, dtype=CHANGE)
         self._reasons = reasons
 

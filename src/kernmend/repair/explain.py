@@ -72,6 +72,16 @@ class Explanation:
         The numbers of the good rows nearest to what the row became.
     sentences : tuple of str
         All that in words.
+
+    Examples
+    --------
+    >>> from kernmend import KernelRecovery
+    >>> from kernmend.datasets import make_circle
+    >>> X = make_circle(60, random_state=0).X
+    >>> X[7] = [0.4, 0.4]
+    >>> why = KernelRecovery().fit(X).explain(7)
+    >>> why.flagged, why.whole, len(why.cells)
+    (True, True, 2)
     """
 
     row: int

@@ -25,13 +25,13 @@ RULES: dict[str, dict[str, str]] = {
     "LowRankRepresentation": {"lam": "half the rule of OutlierPursuit, divided by the median length of the rows"},
     "GraphRobustPCA": {
         "lam": "by the number of rows and columns",
-        "gamma": "an entry that differs from its neighbours by a typical amount feels 0.3 lam",
-        "feature_gamma": "an entry that differs from its neighbours by a typical amount feels 0.3 lam",
+        "gamma": "a cell that differs from its neighbours by a typical amount feels 0.3 lam",
+        "feature_gamma": "a cell that differs from its neighbours by a typical amount feels 0.3 lam",
     },
     "KernelPCADenoiser": {"gamma": MEDIAN},
     "RobustKernelPCA": {
-        "gamma": "by the median squared distance of two rows, wider where entries are wrong",
-        "error": "single entries from 16 columns on, whole rows below",
+        "gamma": "by the median squared distance of two rows, wider where cells are wrong",
+        "error": "single cells from 16 columns on, whole rows below",
         "C": "a typical row pays a fixed share of what an error costs at most",
         "sigma": "a share of the typical difference of two rows",
     },
@@ -98,7 +98,7 @@ def _reason(est: Any, name: str, given: Any) -> str:
     if not (_is_search(est) or _kind(est) == "KernelRecovery"):
         return RULES.get(_kind(est), {}).get(name, "by rule")
     if name == "error" and est.n_features_in_ < LEAST_FEATURES:
-        return f"whole rows: below {LEAST_FEATURES} columns too little of a row is left to find its wrong entries"
+        return f"whole rows: below {LEAST_FEATURES} columns too little of a row is left to find its wrong cells"
     if not est.outliers_.any():
         return UNUSED
     return SEARCHED if _is_search(est) else CALIBRATED

@@ -251,7 +251,8 @@ def _alternate(
     `sweep_of(scale)` is the A-step, with `scale` the length of its first step. The solver has converged when ten
     iterations together lower F by less than `tol` of it. F never rises, which is what remains of eq. (decreasing): the
     A-step is monotone and the B-step a global minimiser. The amounts printed there follow from strong convexity in B,
-    eq. (FBk), which F does not have, since it depends on B'B only.
+    eq. (FBk), which F does not have, since it depends on B'B only. Theorem 2 (thm2), that limits are stationary, rests
+    on these amounts too.
     """
     if not isinstance(objective.penalty, HasBStep):
         raise TypeError(

@@ -174,6 +174,18 @@ const checks = {
     assert.ok((await page.pdf()).length > 10_000);
   },
 
+  async "paper has the first 200 rows and says how many are left, then the page is as it was"(browser) {
+    const { page } = await open(browser, address("many"));
+    const { n_flagged: flagged } = await factsOf(page);
+    assert.ok(flagged > 200);
+    const shown = await rowsListed(page);
+    await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+    assert.equal((await rowsListed(page)).length, 200);
+    assert.equal(await text(page, "#more"), `${flagged - 200} more rows are not printed`);
+    await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+    assert.deepEqual(await rowsListed(page), shown);
+  },
+
   async "hostile names are text"(browser) {
     let dialogs = 0;
     const { page } = await open(browser, address("table"));

@@ -25,6 +25,27 @@ function drawObjective(width) {
   $("objective-plot").replaceChildren(view);
 }
 
+// Paper has no buttons: the first rows are printed, up to a number that somebody may read, and it is said how many are
+// left out. What was shown before is shown again after it.
+const PRINTED = 200;
+
+function startPrinting() {
+  let before = [];
+  addEventListener("beforeprint", () => {
+    before = [review.wanted, wanted];
+    [review.wanted, wanted] = [PRINTED, PRINTED];
+    listChanges();
+    listRows();
+    const left = { "more-changes": wantedRows().length - PRINTED, more: state.flagged.size - PRINTED };
+    for (const [id, count] of Object.entries(left)) $(id).textContent = `${whole(count)} more rows are not printed`;
+  });
+  addEventListener("afterprint", () => {
+    [review.wanted, wanted] = before;
+    listChanges();
+    listRows();
+  });
+}
+
 function startButtons() {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
@@ -58,4 +79,5 @@ startRows();
 startReview();
 drawn($("objective-plot"), drawObjective);
 startButtons();
+startPrinting();
 document.documentElement.dataset.ready = "yes";

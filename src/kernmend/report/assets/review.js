@@ -135,7 +135,7 @@ function nearestRows(row) {
   near.forEach(([other, label], i) => {
     const link = element("button", { type: "button", class: "link" }, rowName(other, label));
     link.addEventListener("click", () => highlight(other));
-    words.append(i ? ", " : "", link);
+    words.append(i ? " " : "", link);
   });
   return [words];
 }
