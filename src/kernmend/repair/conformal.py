@@ -34,6 +34,7 @@ from kernmend.repair.intervals import (
     column_factors,
     conformal_quantile,
     evenly,
+    own_intervals,
     scales,
     some_rows,
 )
@@ -54,10 +55,14 @@ FEWEST = 10
 
 
 class Residuals(NamedTuple):
-    """Residuals of one kind of change, in units of their scales, and how much each counts."""
+    """Residuals of one kind of change, in units of their scales, with how much each counts.
+
+    `limits` are the quantiles above which their intervals would be wider than their columns.
+    """
 
     kind: int
     values: Array
+    limits: Array
     weights: Array
 
 
@@ -85,16 +90,16 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     if len(good) >= FEWEST:
         # In an expression of its own, so that no trial outlives the next one.
         with suppress(KeyboardInterrupt):
-            found = [each for trial in _trials(rows, fitted, good, factors, seed) for each in trial.residuals()]
+            found = [each for trial in _trials(rows, fitted, good, factors, level, seed) for each in trial.residuals()]
     quantiles = []
     for kind in range(len(KINDS)):
         parts = [each for each in found if each.kind == kind]
-        values, weights = (np.concatenate([np.zeros(0), *(each[place] for each in parts)]) for place in (1, 2))
-        quantiles.append(conformal_quantile(values, level, weights))
+        values, limits, weights = (np.concatenate([np.zeros(0), *(each[k] for each in parts)]) for k in (1, 2, 3))
+        quantiles.append(conformal_quantile(values, level, weights, limits))
     return Intervals.against(L, level, np.array(quantiles), factors)
 
 
-def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, seed: int) -> "Iterator[Trial]":
+def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, level: float, seed: int) -> "Iterator[Trial]":
     """Yield parts of the good rows to hold out, with the others: several where rows are few.
 
     Rows that lack nothing are held out if there are enough. What is drawn does not depend on the order of the data.
@@ -107,7 +112,7 @@ def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Ar
     order = rng.permutation(from_these)
     folds = min(len(order) // count, TRIED // count, FOLDS)
     for k in range(folds):
-        yield Trial(rows, fitted, good, factors, order[k * count : (k + 1) * count], rng)
+        yield Trial(rows, fitted, good, factors, level, order[k * count : (k + 1) * count], rng)
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ class Trial:
     fitted: Fitted
     good: NDArray[np.intp]
     factors: Array
+    level: float
     held: NDArray[np.intp]
     rng: np.random.Generator
 
@@ -177,8 +183,8 @@ class Trial:
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
         filler = Filler.against(others[: done if done >= ENOUGH else None])
         A = filler.fill(np.where(hidden | lacks[self.held], np.nan, self.truth))
-        values = self._scaled(A, hidden & ~lacks[self.held], MISSING)
-        return Residuals(MISSING, values, np.ones(values.size))
+        values, limits = self._scaled(A, hidden & ~lacks[self.held], MISSING)
+        return Residuals(MISSING, values, limits, np.ones(values.size))
 
     def _injected(self, X: Array, count: int, anywhere: float) -> list[Residuals]:
         """Return the residuals of rows with the errors of `count` flagged rows, by the kind of change they were given.
@@ -194,10 +200,10 @@ class Trial:
             which = changed & (kinds == kind)[:, np.newaxis]
             share = anywhere if kind == WHOLE else 0.0
             near = self._scaled(A, which, kind)
-            far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0)
-            weight = count / len(X) * near.size
-            for values, part in ((near, 1.0 - share), (far, share)):
-                out.append(Residuals(kind, values, np.full(values.size, part * weight / max(values.size, 1))))
+            far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros((2, 0))
+            weight = count / len(X) * near.shape[1]
+            for (values, limits), part in ((near, 1.0 - share), (far, share)):
+                out.append(Residuals(kind, values, limits, np.full(values.size, part * weight / max(values.size, 1))))
         return out
 
     def by_chance(self, flagged: NDArray[np.intp]) -> float:
@@ -227,18 +233,19 @@ class Trial:
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
         changed: NDArray[np.bool_] = np.not_equal(A, X[drawn])
-        return self._distances(A, other, WHOLE, np.full(count, -1))[changed]
+        return self._distances(A, other, WHOLE, np.full(count, -1))[:, changed]
 
     def _scaled(self, A: Array, which: NDArray[np.bool_], kind: int) -> Array:
         """Return |truth - A| in units of its scale, of the given entries of rows that were changed in one way."""
         some = self.good[evenly(len(self.good))]
         places = np.minimum(np.searchsorted(some, self.held), len(some) - 1)
         left_out = np.where(some[places] == self.held, places, -1)
-        return self._distances(A, self.truth, kind, left_out)[which & ~np.isnan(self.fitted.X[self.held])]
+        return self._distances(A, self.truth, kind, left_out)[:, which & ~np.isnan(self.fitted.X[self.held])]
 
     def _distances(self, A: Array, truth: Array, kind: int, left_out: NDArray[np.intp]) -> Array:
         """Return |truth - A| in units of its scale, that which all good rows but the one left out give."""
         L = self.fitted.filled[self.good]
         scale = scales(A, some_rows(L), L.std(axis=0), left_out) * by_kind(self.factors, kind)
-        out: Array = np.abs(A - truth) / np.maximum(scale, np.finfo(np.float64).tiny)
-        return out
+        scale = np.maximum(scale, np.finfo(np.float64).tiny)
+        low, high = own_intervals(L, self.level)
+        return np.stack([np.abs(A - truth) / scale, (high - low) / (2.0 * scale)])

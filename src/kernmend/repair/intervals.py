@@ -46,16 +46,16 @@ class Intervals:
     level: float
     quantiles: Array
     factors: Array
-    widths: Array
+    lowest: Array
+    highest: Array
     spreads: Array
     L: Array
 
     @classmethod
     def against(cls, L: Array, level: float, quantiles: Array, factors: Array) -> "Intervals":
         """Return the intervals with scales from the good rows `L`."""
-        low, high = np.quantile(L, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
-        widths = np.where(high > low, high - low, np.ptp(L, axis=0))
-        return cls(level, quantiles, factors, widths, L.std(axis=0), some_rows(L))
+        low, high = own_intervals(L, level)
+        return cls(level, quantiles, factors, low, high, L.std(axis=0), some_rows(L))
 
     def half_widths(self, A: Array, kinds: NDArray[np.intp]) -> Array:
         """Return the half-widths of the entries of mended rows, `kinds` saying in what each row was changed."""
@@ -64,10 +64,29 @@ class Intervals:
         out: Array = np.where(np.isinf(quantiles), np.inf, np.where(np.isinf(quantiles), 1.0, quantiles) * scale)
         return out
 
+    @property
+    def widths(self) -> Array:
+        """The widths of the intervals of the columns themselves."""
+        return self.highest - self.lowest
+
     def unsure(self, half_widths: Array) -> NDArray[np.bool_]:
         """Return which intervals are wider than their column: they say no more than that the value is one of it."""
         out: NDArray[np.bool_] = 2.0 * half_widths > self.widths
         return out
+
+
+def own_intervals(L: Array, level: float) -> tuple[Array, Array]:
+    """Return the ends of the central share `level` of the good values of each column, of the range where these are equal.
+
+    They are values between which one more row like these lies with a chance of `level`, infinite where rows are too few.
+    """
+    n, values = len(L), np.sort(L, axis=0)
+    first = int(np.floor((n + 1) * (1.0 - level) / 2.0 + 1e-9)) - 1
+    if first < 0:
+        infinite = np.full(L.shape[1], np.inf)
+        return -infinite, infinite
+    low, high = values[first], values[n - 1 - first]
+    return np.where(high > low, low, values[0]), np.where(high > low, high, values[-1])
 
 
 def by_kind(factors: Array, kinds: Any) -> Array:
@@ -122,18 +141,34 @@ def scales(A: Array, L: Array, spreads: Array, left_out: NDArray[np.intp] | None
     return np.asarray(np.sqrt(out + np.square(FLOOR * spreads)))
 
 
-def conformal_quantile(residuals: Array, level: float, weights: Array | None = None) -> float:
-    """Return the least value that one more residual, exchangeable with these, exceeds with a chance of 1 - level.
+def conformal_quantile(residuals: Array, level: float, weights: Array | None = None, limits: Any = np.inf) -> float:
+    """Return the least value q that one more residual, exchangeable with these, exceeds with a chance of 1 - level.
 
     It is the one of rank ceil((m + 1) level) of the m residuals, infinite where there are too few. With weights, it is
-    the first at which their sum is level times that of all, the one more with the mean weight among them.
+    the first at which their sum is level times that of all, the one more with the mean weight among them. With limits,
+    only the residuals whose limit is q or more count for q.
 
     >>> conformal_quantile(np.arange(1.0, 10.0), 0.9), conformal_quantile(np.arange(8.0), 0.9)
     (9.0, inf)
+    >>> conformal_quantile(np.array([1.0, 1.0, 9.0, 9.0]), 0.6, limits=np.array([5.0, 5.0, 0.5, 0.5]))
+    1.0
     """
     if not residuals.size:
         return float("inf")
     weights = np.ones(residuals.size) if weights is None else weights / weights.mean()
-    order = np.argsort(residuals)
-    reached = np.cumsum(weights[order]) >= level * (residuals.size + 1) * (1.0 - 1e-12)
-    return float(residuals[order[np.argmax(reached)]]) if reached.any() else float("inf")
+    limits = np.broadcast_to(np.asarray(limits, dtype=np.float64), residuals.shape)
+    q = np.sort(residuals)
+    within = _sum_below(residuals, weights, q, "right")
+    # Those beyond their limit, and those of them that are within: max(residual, limit) <= q, limit < q.
+    beyond = _sum_below(limits, weights, q, "left")
+    both = _sum_below(np.maximum(residuals, np.nextafter(limits, np.inf)), weights, q, "right")
+    reached = within - both >= level * (weights.sum() - beyond + 1.0) * (1.0 - 1e-12)
+    return float(q[np.argmax(reached)]) if reached.any() else float("inf")
+
+
+def _sum_below(values: Array, weights: Array, points: Array, side: Any) -> Array:
+    """Return the sum of the weights of the values below each point; `side` "right" counts equal ones too."""
+    order = np.argsort(values)
+    sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+    out: Array = sums[np.searchsorted(values[order], points, side=side)]
+    return out

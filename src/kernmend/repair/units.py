@@ -119,10 +119,12 @@ def _suited(X: Array, bounded: bool) -> str | None:
     """Return "columns" where columns have units of their own, "rows" where rows are curves of one shape, else None.
 
     Columns of a series (pixels, channels) share a unit, whatever their spreads are: neighbours differ little, or most
-    columns have the same lowest values.
+    columns have the same lowest values. What is missing counts as the median of its column.
     """
     some = X[np.linspace(0, len(X) - 1, min(len(X), SOME_ROWS)).astype(np.intp)].astype(np.float64)
-    if some.shape[1] >= MANY_COLUMNS and not np.isnan(some).any():
+    if some.shape[1] >= MANY_COLUMNS:
+        if np.isnan(some).any():
+            some = np.where(np.isnan(some), np.nanmedian(X, axis=0), some)
         if _ordered(some):
             return "rows" if not bounded and _one_shape(some) else None
         lowest = np.quantile(some, 0.1, axis=0)
