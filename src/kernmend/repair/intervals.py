@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.entries import Conditional
 from kernmend.linalg.distances import row_blocks, squared_distances
 
-KINDS = ("whole", "entries", "missing")
-"""What rows are changed in: rows wrong as a whole, rows with single wrong entries, rows that only lack entries."""
-WHOLE, ENTRIES, MISSING = range(3)
+KINDS = ("whole", "one", "several", "missing")
+"""What rows are changed in: as a whole, in one wrong entry, in several, or only where they lack entries."""
+WHOLE, ONE, SEVERAL, MISSING = range(4)
 NEAREST = 12
 """Good rows that a scale is the spread of: the relative error of a standard deviation of 12 values is a fifth."""
 MOST = 600
@@ -45,22 +44,21 @@ class Intervals:
 
     level: float
     quantiles: Array
-    factors: Array
     lowest: Array
     highest: Array
     spreads: Array
     L: Array
 
     @classmethod
-    def against(cls, L: Array, level: float, quantiles: Array, factors: Array) -> "Intervals":
+    def against(cls, L: Array, level: float, quantiles: Array) -> "Intervals":
         """Return the intervals with scales from the good rows `L`."""
         low, high = own_intervals(L, level)
-        return cls(level, quantiles, factors, low, high, L.std(axis=0), some_rows(L))
+        return cls(level, quantiles, low, high, L.std(axis=0), some_rows(L))
 
     def half_widths(self, A: Array, kinds: NDArray[np.intp]) -> Array:
         """Return the half-widths of the entries of mended rows, `kinds` saying in what each row was changed."""
         quantiles = self.quantiles[kinds][:, np.newaxis]
-        scale = scales(A, self.L, self.spreads) * by_kind(self.factors, kinds)
+        scale = scales(A, self.L, self.spreads)
         out: Array = np.where(np.isinf(quantiles), np.inf, np.where(np.isinf(quantiles), 1.0, quantiles) * scale)
         return out
 
@@ -87,25 +85,6 @@ def own_intervals(L: Array, level: float) -> tuple[Array, Array]:
         return -infinite, infinite
     low, high = values[first], values[n - 1 - first]
     return np.where(high > low, low, values[0]), np.where(high > low, high, values[-1])
-
-
-def by_kind(factors: Array, kinds: Any) -> Array:
-    """Return the factors of the columns for rows that are changed in single entries, 1 for others."""
-    return np.where(np.reshape(kinds, (-1, 1)) == WHOLE, 1.0, factors)
-
-
-def column_factors(L: Array) -> Array:
-    """Return for each column how far the other columns are off from it, in units of its typical scale.
-
-    The first is the root mean square error of predicting a column of good rows from the others, leave-one-out.
-    """
-    every, spreads = some_rows(L), L.std(axis=0)
-    size = np.where(spreads > 0, spreads, 1.0)
-    Z = (every - every.mean(axis=0)) / size
-    errors = np.sqrt(np.mean(np.square(Z - Conditional.of(Z).predict(Z, np.arange(len(Z)))), axis=0))
-    typical = np.sqrt(np.mean(np.square(scales(every, every, spreads)), axis=0)) / size
-    out: Array = np.maximum(errors, FLOOR) / np.where(typical > 0, typical, 1.0)
-    return out
 
 
 def some_rows(L: Array, most: int = MOST) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector, Found
-from kernmend.repair.intervals import ENTRIES, MISSING, WHOLE, Intervals, scales, some_rows
+from kernmend.repair.intervals import MISSING, ONE, SEVERAL, WHOLE, Intervals, scales, some_rows
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units
 
@@ -142,7 +142,8 @@ class RowMender:
 
     def kinds(self, found: Found) -> NDArray[np.intp]:
         """Return in what each row is changed, if it is: a number of `KINDS`."""
-        return np.where(self.partly_wrong(found), ENTRIES, np.where(found.rows, WHOLE, MISSING))
+        entries = np.where(found.entries.sum(axis=1) > 1, SEVERAL, ONE)
+        return np.where(self.partly_wrong(found), entries, np.where(found.rows, WHOLE, MISSING))
 
     def partly_wrong(self, found: Found) -> NDArray[np.bool_]:
         """Return which rows are wrong in single entries only: without these they look as good rows do."""

@@ -65,6 +65,16 @@ class Units:
             return ((X - middle) / size).astype(X.dtype, copy=False)
         return X if self.sizes is None else (X / self.sizes).astype(X.dtype, copy=False)
 
+    def again(self, X: Array, truth: Array) -> tuple[Array, Array]:
+        """Return rows in these units that were changed since they entered, and what they were, as if they entered now.
+
+        Rows in units of their own have other units with an error in them than without it.
+        """
+        if not self.by_rows:
+            return X, truth
+        middle, size = row_units(X)
+        return (X - middle) / size, (truth - middle) / size
+
     def leave(self, A: Array, X: Array) -> Array:
         """Return mended rows `A` in the units of `X`, from which they come; what did not change, bit for bit."""
         if self.by_rows:
