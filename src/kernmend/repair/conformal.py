@@ -6,10 +6,16 @@ so are the residuals |truth - mended| / scale. If an error of the data is exchan
 exceeds their quantile of rank ceil((m + 1) level) with a chance of 1 - level at most. This is the only assumption:
 nothing is supposed about the shape of errors or of the data.
 
-What mending took off a row is the part of its error that leads away from the good rows. Where rows have few columns
-this may be a small part: a point beside a curve may come from anywhere on it. So each row that is wrong as a whole is
-compared with rows that have nothing to do with any good one (`Trial.by_chance`). The share of rows that came as near to
-the good rows as these did is taken for rows whose truth may be any good row, and tried as such.
+What mending took off a row is not its error, but the part of it that was seen. The rest is tried as well:
+
+- The part that leads along the good rows stays in the mended row. So errors of whole rows are tried in other columns
+  (`Trial._with_errors`), where they have such a part.
+- A row may have more wrong entries than were found (`Trial._with_entries`).
+- Rows in units of their own have wrong ones while they are wrong: they get their units after the error (`Units.again`).
+- Where rows have few columns, the part that was seen may be a small one: a point beside a curve may come from anywhere
+  on it. So each row that is wrong as a whole is compared with rows that have nothing to do with any good one
+  (`Trial.by_chance`). The share of rows that came as near to the good rows as these did is taken for rows whose truth
+  may be any good row, and tried as such.
 """
 
 from collections.abc import Iterator
@@ -30,6 +36,8 @@ from kernmend.repair.intervals import (
     MISSING,
     WHOLE,
     Intervals,
+    by_kind,
+    column_factors,
     conformal_quantile,
     evenly,
     own_intervals,
@@ -57,12 +65,14 @@ FEWEST = 10
 class Residuals(NamedTuple):
     """Residuals of one kind of change, in units of their scales, with how much each counts.
 
-    `limits` are the quantiles above which their intervals would be wider than their columns.
+    `limits` are the quantiles above which their intervals would be wider than their columns, `wrong` says which values
+    were wrong.
     """
 
     kind: int
     values: Array
     limits: Array
+    wrong: Array
     weights: Array
 
 
@@ -86,19 +96,24 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     """
     found: list[Residuals] = []
     good, L = np.flatnonzero(~fitted.found.rows), rows.mender.L
+    factors = column_factors(L)
     if len(good) >= FEWEST:
         # In an expression of its own, so that no trial outlives the next one.
         with suppress(KeyboardInterrupt):
-            found = [each for trial in _trials(rows, fitted, good, level, seed) for each in trial.residuals()]
-    quantiles = []
+            found = [each for trial in _trials(rows, fitted, good, factors, level, seed) for each in trial.residuals()]
+    quantiles, wrong = [], []
     for kind in range(len(KINDS)):
         parts = [each for each in found if each.kind == kind]
-        values, limits, weights = (np.concatenate([np.zeros(0), *(each[k] for each in parts)]) for k in (1, 2, 3))
+        together = (np.concatenate([np.zeros(0), *(each[k] for each in parts)]) for k in range(1, 5))
+        values, limits, share, weights = together
         quantiles.append(conformal_quantile(values, level, weights, limits))
-    return Intervals.against(L, level, np.array(quantiles))
+        wrong.append(float(np.average(share, weights=weights)) if weights.any() else 1.0)
+    return Intervals.against(L, level, np.array(quantiles), np.array(wrong), factors)
 
 
-def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], level: float, seed: int) -> "Iterator[Trial]":
+def _trials(
+    rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, level: float, seed: int
+) -> "Iterator[Trial]":
     """Yield parts of the good rows to hold out, with the others: several where rows are few.
 
     Rows that lack nothing are held out if there are enough. What is drawn does not depend on the order of the data.
@@ -111,7 +126,7 @@ def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], level: floa
     order = rng.permutation(from_these)
     folds = min(len(order) // count, TRIED // count, FOLDS)
     for k in range(folds):
-        yield Trial(rows, fitted, good, level, order[k * count : (k + 1) * count], rng)
+        yield Trial(rows, fitted, good, factors, level, order[k * count : (k + 1) * count], rng)
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,7 @@ class Trial:
     rows: RowMender
     fitted: Fitted
     good: NDArray[np.intp]
+    factors: Array
     level: float
     held: NDArray[np.intp]
     rng: np.random.Generator
@@ -129,6 +145,17 @@ class Trial:
     def truth(self) -> Array:
         """The rows that are held out."""
         return self.fitted.filled[self.held]
+
+    @cached_property
+    def _known(self) -> NDArray[np.bool_]:
+        """Which entries of the rows that are held out are not missing."""
+        return ~np.isnan(self.fitted.X[self.held])
+
+    @cached_property
+    def _widths(self) -> Array:
+        """The widths of the intervals of the columns; infinite where rows are in units of their own, which say less."""
+        low, high = own_intervals(self.fitted.filled[self.good], self.level)
+        return np.full(low.shape, np.inf) if self.rows.units.by_rows else high - low
 
     @cached_property
     def against(self) -> RowMender:
@@ -198,14 +225,15 @@ class Trial:
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
         filler = Filler.against(others[: done if done >= ENOUGH else None])
         A = filler.fill(np.where(hidden | lacks[self.held], np.nan, self.truth))
-        values, limits = self._scaled(A, self.truth, hidden & ~lacks[self.held])
-        return Residuals(MISSING, values, limits, np.ones(values.size))
+        values, limits = self._scaled(A, self.truth, hidden, MISSING)
+        return Residuals(MISSING, values, limits, np.ones(values.size), np.ones(values.size))
 
     def _injected(self, X: Array, count: int, anywhere: float) -> list[Residuals]:
         """Return the residuals of rows with the errors of `count` flagged rows, by the kind of change they were given.
 
         Rows that are not flagged are left out. The share `anywhere` is that of rows whose truth may be any good row.
         """
+        wrong = np.not_equal(X, self.truth)
         X, truth = self.rows.units.again(X, self.truth)
         filled = self.against.fill(X)
         found = self.against.detector.find(filled, entry_scores=False)
@@ -215,11 +243,12 @@ class Trial:
         for kind in np.unique(kinds[found.rows]).tolist():
             which = changed & (kinds == kind)[:, np.newaxis]
             share = anywhere if kind == WHOLE else 0.0
-            near = self._scaled(A, truth, which)
-            far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros((2, 0))
+            near = np.vstack([self._scaled(A, truth, which, kind), wrong[which & self._known]])
+            far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros((3, 0))
             weight = count / len(X) * near.shape[1]
-            for (values, limits), part in ((near, 1.0 - share), (far, share)):
-                out.append(Residuals(kind, values, limits, np.full(values.size, part * weight / max(values.size, 1))))
+            for values, part in ((near, 1.0 - share), (far, share)):
+                size = values.shape[1]
+                out.append(Residuals(kind, *values, np.full(size, part * weight / max(size, 1))))
         return out
 
     def by_chance(self, flagged: NDArray[np.intp]) -> float:
@@ -242,27 +271,29 @@ class Trial:
         return min(1.0, 2.0 * float(nearer.mean()))
 
     def _anywhere(self, count: int) -> Array:
-        """Return the residuals of flagged rows whose truth is any good row: `count` of them, drawn at random."""
+        """Return the residuals of flagged rows whose truth is any good row: `count` of them, drawn at random.
+
+        Below them are the limits, and ones: all values are wrong.
+        """
         X, _, mended, found = self.fitted
         flagged = np.flatnonzero(found.rows & ~self.rows.partly_wrong(found))
         drawn = flagged[self.rng.integers(0, len(flagged), count)]
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
         changed: NDArray[np.bool_] = np.not_equal(A, X[drawn])
-        return self._distances(A, other, np.full(count, -1))[:, changed]
+        residuals = self._distances(A, other, np.full(count, -1), WHOLE)[:, changed]
+        return np.vstack([residuals, np.ones(residuals.shape[1])])
 
-    def _scaled(self, A: Array, truth: Array, which: NDArray[np.bool_]) -> Array:
-        """Return |truth - A| in units of its scale, of the given entries of rows that were changed in one way."""
+    def _scaled(self, A: Array, truth: Array, which: NDArray[np.bool_], kind: int) -> Array:
+        """Return |truth - A| in units of its scale, of those of the given entries that are known; below, the limits."""
         some = self.good[evenly(len(self.good))]
         places = np.minimum(np.searchsorted(some, self.held), len(some) - 1)
         left_out = np.where(some[places] == self.held, places, -1)
-        return self._distances(A, truth, left_out)[:, which & ~np.isnan(self.fitted.X[self.held])]
+        return self._distances(A, truth, left_out, kind)[:, which & self._known]
 
-    def _distances(self, A: Array, truth: Array, left_out: NDArray[np.intp]) -> Array:
-        """Return |truth - A| in units of its scale, that which all good rows but the one left out give."""
+    def _distances(self, A: Array, truth: Array, left_out: NDArray[np.intp], kind: int) -> Array:
+        """Return |truth - A| in units of its scale, that which all good rows but the one left out give; and limits."""
         L = self.fitted.filled[self.good]
-        scale = scales(A, some_rows(L), L.std(axis=0), left_out)
+        scale = scales(A, some_rows(L), L.std(axis=0), left_out) * by_kind(self.factors, kind)
         scale = np.maximum(scale, np.finfo(np.float64).tiny)
-        low, high = own_intervals(L, self.level)
-        width = np.inf if self.rows.units.by_rows else high - low
-        return np.stack([np.abs(A - truth) / scale, width / (2.0 * scale)])
+        return np.stack([np.abs(A - truth) / scale, self._widths / (2.0 * scale)])

@@ -1,4 +1,4 @@
-"""Intervals of mended values: a half-width for each, the product of a quantile and a scale.
+"""Intervals of mended values: a half-width for each, the product of a quantile and a scale, or those of the column.
 
     half-width of entry j of a mended row a = q(kind) f_j(kind) s_j(a),
     s_j(a)^2 = mean over the nearest good rows b of (b_j - a_j)^2  +  (FLOOR spread_j)^2
@@ -6,6 +6,10 @@
 The scale f s is known before the truth is. s is large where good rows differ from each other. For single entries, f is
 large for columns of which the others say little (`column_factors`); for rows that are wrong as a whole it is 1. The
 quantile q is one for each kind of change (`KINDS`) and comes from `conformal.py`.
+
+Where this would be wider than the column, the mended value says nothing. The truth is then one of the values of its
+column, whatever became of the row: the interval is the central share of the good values (`own_intervals`), and reaches
+to the mended value. The quantiles are those of the other values alone, so that both sorts are covered at the level.
 """
 
 from dataclasses import dataclass
@@ -15,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.detect.entries import Conditional
 from kernmend.linalg.distances import row_blocks, squared_distances
 
 KINDS = ("whole", "one", "several", "missing")
@@ -36,29 +41,31 @@ SAME = 1e-12
 class Intervals:
     """How sure mended values are, at one level.
 
-    `quantiles` has the multiple of the scale for each of `KINDS`, infinite where nothing is known of a kind, `factors`
-    that of each column for single entries. `widths` are those of the columns themselves, the central share `level` of
-    the good values, and `spreads` their standard deviations; `L` are good rows. All are in the units in which rows are
-    compared.
+    `quantiles` has the multiple of the scale for each of `KINDS`, infinite where nothing is known of a kind, `wrong`
+    the share of the values changed in this way that were wrong, `factors` those of each column for single entries.
+    `lowest` and `highest` are the ends of the intervals of the columns themselves, and `spreads` their standard
+    deviations; `L` are good rows. All are in the units in which rows are compared.
     """
 
     level: float
     quantiles: Array
+    wrong: Array
+    factors: Array
     lowest: Array
     highest: Array
     spreads: Array
     L: Array
 
     @classmethod
-    def against(cls, L: Array, level: float, quantiles: Array) -> "Intervals":
+    def against(cls, L: Array, level: float, quantiles: Array, wrong: Array, factors: Array) -> "Intervals":
         """Return the intervals with scales from the good rows `L`."""
         low, high = own_intervals(L, level)
-        return cls(level, quantiles, low, high, L.std(axis=0), some_rows(L))
+        return cls(level, quantiles, wrong, factors, low, high, L.std(axis=0), some_rows(L))
 
     def half_widths(self, A: Array, kinds: NDArray[np.intp]) -> Array:
         """Return the half-widths of the entries of mended rows, `kinds` saying in what each row was changed."""
         quantiles = self.quantiles[kinds][:, np.newaxis]
-        scale = scales(A, self.L, self.spreads)
+        scale = scales(A, self.L, self.spreads) * by_kind(self.factors, kinds)
         out: Array = np.where(np.isinf(quantiles), np.inf, np.where(np.isinf(quantiles), 1.0, quantiles) * scale)
         return out
 
@@ -69,14 +76,17 @@ class Intervals:
 
     def unsure(self, half_widths: Array) -> NDArray[np.bool_]:
         """Return which intervals are wider than their column: they say no more than that the value is one of it."""
-        out: NDArray[np.bool_] = 2.0 * half_widths > self.widths
+        out: NDArray[np.bool_] = np.isinf(half_widths) | (2.0 * half_widths > self.widths)
         return out
 
 
 def own_intervals(L: Array, level: float) -> tuple[Array, Array]:
-    """Return the ends of the central share `level` of the good values of each column, of the range where these are equal.
+    """Return the ends of the central share `level` of the values of each column; of its range where these are equal.
 
-    They are values between which one more row like these lies with a chance of `level`, infinite where rows are too few.
+    One more row like these lies between them with a chance of `level`. They are infinite where rows are too few.
+
+    >>> [end.tolist() for end in own_intervals(np.arange(19.0)[:, np.newaxis], 0.8)]
+    [[1.0], [17.0]]
     """
     n, values = len(L), np.sort(L, axis=0)
     first = int(np.floor((n + 1) * (1.0 - level) / 2.0 + 1e-9)) - 1
@@ -85,6 +95,25 @@ def own_intervals(L: Array, level: float) -> tuple[Array, Array]:
         return -infinite, infinite
     low, high = values[first], values[n - 1 - first]
     return np.where(high > low, low, values[0]), np.where(high > low, high, values[-1])
+
+
+def by_kind(factors: Array, kinds: Any) -> Array:
+    """Return the factors of the columns for rows that are changed in single entries, 1 for others."""
+    return np.where(np.reshape(kinds, (-1, 1)) == WHOLE, 1.0, factors)
+
+
+def column_factors(L: Array) -> Array:
+    """Return for each column how far the other columns are off from it, in units of its typical scale.
+
+    The first is the root mean square error of predicting a column of good rows from the others, leave-one-out.
+    """
+    every, spreads = some_rows(L), L.std(axis=0)
+    size = np.where(spreads > 0, spreads, 1.0)
+    Z = (every - every.mean(axis=0)) / size
+    errors = np.sqrt(np.mean(np.square(Z - Conditional.of(Z).predict(Z, np.arange(len(Z)))), axis=0))
+    typical = np.sqrt(np.mean(np.square(scales(every, every, spreads)), axis=0)) / size
+    out: Array = np.maximum(errors, FLOOR) / np.where(typical > 0, typical, 1.0)
+    return out
 
 
 def some_rows(L: Array, most: int = MOST) -> Array:
