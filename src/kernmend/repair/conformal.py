@@ -246,9 +246,9 @@ class Trial:
             near = np.vstack([self._scaled(A, truth, which, kind), wrong[which & self._known]])
             far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros((3, 0))
             weight = count / len(X) * near.shape[1]
-            for values, part in ((near, 1.0 - share), (far, share)):
-                size = values.shape[1]
-                out.append(Residuals(kind, *values, np.full(size, part * weight / max(size, 1))))
+            for (values, limits, really), part in ((near, 1.0 - share), (far, share)):
+                weights = np.full(values.size, part * weight / max(values.size, 1))
+                out.append(Residuals(kind, values, limits, really, weights))
         return out
 
     def by_chance(self, flagged: NDArray[np.intp]) -> float:

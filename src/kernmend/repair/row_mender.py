@@ -172,7 +172,8 @@ class RowMender:
 
     def _of_columns(self, values: Array) -> Array:
         """Return one value of each column in the units of the data, where these are not those of rows."""
-        return self.units.back(values[np.newaxis], values[np.newaxis])[0]
+        out: Array = self.units.back(values[np.newaxis], values[np.newaxis])[0]
+        return out
 
     def expectation(self, X: Array, told: NDArray[np.bool_], *, whole: bool, new: Array) -> tuple[Array, Array]:
         """Return what the marked entries of one row are expected to be, and how far good rows are from that (one sd).
