@@ -19,6 +19,7 @@ import warnings
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -180,20 +181,24 @@ def covered(sample: Sample, est: Any) -> dict[str, np.ndarray]:
 
 
 def coverage(options: Any) -> str:
-    """Return three tables: coverage in each group and in each kind of error, and how many changed values were wrong."""
+    """Return three tables: coverage in each group and in each kind of error, and how many changed values were wrong.
+
+    Ctrl-C ends the run: the tables are then those of the sets so far.
+    """
     groups, kinds, sure = Found(), Found(), Found()
-    for group, name, kind, make in cases(options):
-        for seed in options.seeds:
-            rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), seed])
-            sample = make(rng)
-            est, _ = fitted(sample, rng, options.level)
-            parts = covered(sample, est)
-            groups.add(group, parts)
-            kinds.add(f"{group}: {kind.partition(' of')[0]}", {"mended": parts["mended"]})
-            sure.add(group, {"changed": confident(sample, est)})
-            if options.each:
-                words = [f"{part} {_words(facts)}" for part, facts in parts.items()]
-                print(f"{group}, {name}, {kind}, {seed}: {'; '.join(words)} (error {est.error_})", flush=True)
+    with suppress(KeyboardInterrupt):
+        for group, name, kind, make in cases(options):
+            for seed in options.seeds:
+                rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), seed])
+                sample = make(rng)
+                est, _ = fitted(sample, rng, options.level)
+                parts = covered(sample, est)
+                groups.add(group, parts)
+                kinds.add(f"{group}: {kind.partition(' of')[0]}", {"mended": parts["mended"]})
+                sure.add(group, {"changed": confident(sample, est)})
+                if options.each:
+                    words = [f"{part} {_words(facts)}" for part, facts in parts.items()]
+                    print(f"{group}, {name}, {kind}, {seed}: {'; '.join(words)} (error {est.error_})", flush=True)
     return "\n\n".join([groups.table("group", goal=True), kinds.table("kind of error"), sure.confidence()])
 
 
