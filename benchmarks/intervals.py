@@ -3,10 +3,14 @@
 Every set has wrong rows whose truth is known, and 3 % of its entries are hidden. "Mended" counts the values that were
 changed in rows that are really wrong, "filled" the hidden ones; "good" the values of good rows that were flagged and
 changed, which no error was tried for. The width of an interval is given as a share of the range of its column (the
-central 90 % of its true values); "unsure" are those wider than the column. Every set counts the same; those with fewer
-than 5 values of a sort are left out there.
+central 90 % of its true values); "unsure" are those that are not known to better than the column. Every set counts the
+same; those with fewer than 5 values of a sort are left out there.
 
-    python -m benchmarks intervals [--choose] [--groups GROUP ...] [--sets SET ...] [--level 0.9] [--cost] [--each]
+Sets are split as those of `benchmarks real` are, by `real_cases.CHOOSE`: rules were chosen on the sets named there,
+with the seeds `CHOSEN_ON` (`--choose`), and the others are only reported, with the seeds `SEEDS`.
+
+    python -m benchmarks intervals [--choose] [--groups GROUP ...] [--sets SET ...] [--seeds SEED ...] [--level 0.9]
+        [--cost] [--each] [--write]
 """
 
 import argparse
@@ -15,6 +19,9 @@ import warnings
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +41,8 @@ PICTURE_ROWS = 300
 SPECTRA_KINDS = ("spikes", "offset band", "noise")
 GOAL = 0.87, 0.93
 FEWEST = 5  # values of a set that say how many are covered
+SEEDS, CHOSEN_ON = (1, 2), (17, 18, 19)  # of the sets that are reported, and of those that choices were made on
+PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
 GROUPS = ("tables", "surfaces", "surfaces, moved", "images", "spectra")
 
 Named = tuple[str, str, str, Callable[[np.random.Generator], Sample]]
@@ -48,15 +57,25 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--choose", action="store_true", help="the sets that choices were made on, instead of the rest")
     parser.add_argument("--groups", nargs="*", default=GROUPS, choices=GROUPS)
     parser.add_argument("--sets", nargs="*", help="only these sets")
+    parser.add_argument("--seeds", nargs="*", type=int, help="of the samples")
     parser.add_argument("--level", type=float, default=0.9)
     parser.add_argument("--cost", action="store_true", help="CPU of a fit with intervals beside one without")
     parser.add_argument("--each", action="store_true", help="a line for each set")
+    parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.name}")
     options = parser.parse_args(arguments)
+    options.seeds = options.seeds or (CHOSEN_ON if options.choose else SEEDS)
     warnings.simplefilter("ignore")
-    if options.cost:
-        cost(options)
-    else:
-        coverage(options)
+    tables = cost(options) if options.cost else coverage(options)
+    print(tables)
+    if options.write:
+        write("cost" if options.cost else "coverage", f"Measured on {date.today()}.\n\n{tables}")
+
+
+def write(name: str, text: str) -> None:
+    """Put a text into the page, between the comments that name it."""
+    before, _, rest = PAGE.read_text().partition(f"<!-- {name} -->")
+    _, _, after = rest.partition(f"<!-- /{name} -->")
+    PAGE.write_text(f"{before}<!-- {name} -->\n\n{text}\n\n<!-- /{name} -->{after}")
 
 
 def cases(options: Any) -> Iterator[Named]:
@@ -161,21 +180,34 @@ def covered(sample: Sample, est: Any) -> dict[str, np.ndarray]:
     return {"mended": facts[wrong], "filled": facts[filled & ~sample.bad[row]], "good": facts[~filled & ~wrong]}
 
 
-def coverage(options: Any) -> None:
-    """Print two tables: coverage in each group, and in each kind of error."""
-    groups, kinds = Found(), Found()
-    for group, name, kind, make in cases(options):
-        rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), 17])
-        sample = make(rng)
-        est, _ = fitted(sample, rng, options.level)
-        parts = covered(sample, est)
-        groups.add(group, parts)
-        kinds.add(f"{group}: {kind.partition(' of')[0]}", {"mended": parts["mended"]})
-        if options.each:
-            words = [f"{part} {_words(facts)}" for part, facts in parts.items()]
-            print(f"{group}, {name}, {kind}: {'; '.join(words)} (error {est.error_})", flush=True)
-    groups.print("group", goal=True)
-    kinds.print("kind of error", goal=False)
+def coverage(options: Any) -> str:
+    """Return three tables: coverage in each group and in each kind of error, and how many changed values were wrong.
+
+    Ctrl-C ends the run: the tables are then those of the sets so far.
+    """
+    groups, kinds, sure = Found(), Found(), Found()
+    with suppress(KeyboardInterrupt):
+        for group, name, kind, make in cases(options):
+            for seed in options.seeds:
+                rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), seed])
+                sample = make(rng)
+                est, _ = fitted(sample, rng, options.level)
+                parts = covered(sample, est)
+                groups.add(group, parts)
+                kinds.add(f"{group}: {kind.partition(' of')[0]}", {"mended": parts["mended"]})
+                sure.add(group, {"changed": confident(sample, est)})
+                if options.each:
+                    words = [f"{part} {_words(facts)}" for part, facts in parts.items()]
+                    print(f"{group}, {name}, {kind}, {seed}: {'; '.join(words)} (error {est.error_})", flush=True)
+    return "\n\n".join([groups.table("group", goal=True), kinds.table("kind of error"), sure.confidence()])
+
+
+def confident(sample: Sample, est: Any) -> np.ndarray:
+    """Return for each value that was found wrong whether it was, and how sure the estimator is of it."""
+    wrong = sample.truth != sample.X
+    said = est.entry_confidence_
+    known = ~np.isnan(said)
+    return np.column_stack([wrong[known], said[known], np.zeros(int(known.sum()))])
 
 
 class Found:
@@ -188,19 +220,32 @@ class Found:
         """Add one set."""
         for part, facts in parts.items():
             if len(facts) >= FEWEST:
-                middle = [facts[:, 0].mean(), np.median(facts[:, 1]), facts[:, 2].mean(), len(facts)]
+                (share, width, unsure), median = facts.mean(axis=0), np.median(facts[:, 1])
+                middle = [share, median, unsure, len(facts), width]
                 self.sets[name, part].append(np.array(middle))
 
-    def print(self, head: str, *, goal: bool) -> None:
-        """Print a table; `goal` marks coverage that misses it."""
+    def table(self, head: str, *, goal: bool = False) -> str:
+        """Return a table; `goal` marks coverage that misses it."""
         heads = (head, "values", "sets", "number", "coverage", "width, median set", "unsure")
-        print("\n| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+        lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
         for (name, part), rows in self.sets.items():
-            share, _, unsure, _ = np.mean(rows, axis=0)
+            share, _, unsure, *_ = np.mean(rows, axis=0)
             missed = goal and part != "good" and not GOAL[0] <= share <= GOAL[1]
             number, width = int(sum(each[3] for each in rows)), np.median([each[1] for each in rows])
             covers = f"{100 * share:.1f} %{' (missed)' if missed else ''}"
-            print(f"| {name} | {part} | {len(rows)} | {number:,} | {covers} | {width:.2f} | {100 * unsure:.0f} % |")
+            lines.append(
+                f"| {name} | {part} | {len(rows)} | {number:,} | {covers} | {width:.2f} | {100 * unsure:.0f} % |"
+            )
+        return "\n".join(lines)
+
+    def confidence(self) -> str:
+        """Return a table of how many values were wrong, and how many were said to be."""
+        lines = ["| group | sets | values found wrong | mean confidence | really wrong |", "|---" * 5 + "|"]
+        for (name, _), rows in self.sets.items():
+            share, said, number = (np.array([each[k] for each in rows]) for k in (0, 4, 3))
+            means = f"{100 * said.mean():.0f} % | {100 * share.mean():.0f} %"
+            lines.append(f"| {name} | {len(rows)} | {int(number.sum()):,} | {means} |")
+        return "\n".join(lines)
 
 
 def _words(facts: np.ndarray) -> str:
@@ -209,22 +254,29 @@ def _words(facts: np.ndarray) -> str:
     return f"{facts[:, 0].mean():.2f} of {len(facts)}, width {np.median(facts[:, 1]):.2f}"
 
 
-def cost(options: Any) -> None:
-    """Print CPU seconds of fits with and without intervals, and their ratio."""
-    print("| group | set | without, CPU s | with | ratio |\n|---|---|---|---|---|")
-    seen = set()
+def cost(options: Any) -> str:
+    """Return a table of CPU seconds of fits with and without intervals, each the best of two, and their ratio."""
+    lines = ["| group | set | without, CPU s | with | ratio |", "|---|---|---|---|---|"]
+    seen, ratios = set(), []
     for group, name, kind, make in cases(options):
         if (group, name) in seen:
             continue
         seen.add((group, name))
-        rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), 17])
+        rng = np.random.default_rng([zlib.crc32(f"{name}, {kind}".encode()), options.seeds[0]])
         X = make(rng).X
         X = np.where(rng.random(X.shape) < HIDDEN, np.nan, X)
-        seconds = []
-        for level in (None, options.level):
-            start = time.process_time()
-            KernelRecovery(interval=level).fit(X)
-            seconds.append(time.process_time() - start)
-        before, after = seconds
+        before, after = (min(_seconds(X, level) for _ in range(2)) for level in (None, options.level))
+        ratios.append(after / before)
         size = f"{name}, {kind}, {X.shape[0]:,} × {X.shape[1]}"
-        print(f"| {group} | {size} | {before:.2f} | {after:.2f} | {after / before:.2f} |", flush=True)
+        lines.append(f"| {group} | {size} | {before:.2f} | {after:.2f} | {after / before:.2f} |")
+        if options.each:
+            print(lines[-1], flush=True)
+    lines.append(f"| all | median, and largest | | | {np.median(ratios):.2f}, {max(ratios):.2f} |")
+    return "\n".join(lines)
+
+
+def _seconds(X: np.ndarray, level: float | None) -> float:
+    """Return the CPU seconds of one fit."""
+    start = time.process_time()
+    KernelRecovery(interval=level).fit(X)
+    return time.process_time() - start

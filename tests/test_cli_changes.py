@@ -113,6 +113,25 @@ def test_intervals_and_what_is_unsure(kernmend, table, tmp_path):
     assert "interval must" in kernmend("mend", table, "--interval", "2", "--force", code=2).stderr
 
 
+def test_what_was_kept_can_be_accepted_later(kernmend, table, tmp_path):
+    """--unsure keep leaves what is unsure; accepting its proposals makes the changes, and revert takes them back."""
+    log, out, back = tmp_path / "log.csv", tmp_path / "out.csv", tmp_path / "back.csv"
+    kernmend("mend", table, "--unsure", "keep", "-o", out, "--changes", log)
+    changes = read_log(log)
+    assert len(changes) == 2 * len(WRONG)
+    assert not changes.accepted.any()  # a point beside a circle may come from anywhere on it
+    assert out.read_bytes() == table.read_bytes()
+    kernmend("patch", table, log, "-o", tmp_path / "same.csv")
+    assert (tmp_path / "same.csv").read_bytes() == table.read_bytes()
+    log.write_text(log.read_text().replace(",no\n", ",yes\n"))
+    kernmend("patch", table, log, "-o", tmp_path / "clean.csv")
+    clean = pd.read_csv(tmp_path / "clean.csv")
+    for k in range(len(changes)):
+        assert clean.loc[changes.row[k], changes.column[k]] == float(changes.new[k])
+    kernmend("revert", tmp_path / "clean.csv", log, "-o", back)
+    assert back.read_bytes() == table.read_bytes()
+
+
 # --- what the user knows ----------------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,9 @@ def test_the_numbers_are_those_of_the_fit(data, error):
             np.testing.assert_equal(cell.old, X[i, j])
             assert cell.new == est.recovered_[i, j]
             assert cell.score == est.entry_scores_[i, j]
-            np.testing.assert_allclose(cell.high - cell.new, est.half_widths_[i, j], rtol=1e-6)
+            if not cell.unsure:
+                np.testing.assert_allclose(cell.high - cell.new, est.half_widths_[i, j], rtol=1e-6)
+            np.testing.assert_equal(cell.confidence, est.entry_confidence_[i, j])
             good = X[~est.outliers_, j]
             assert cell.lowest <= np.nanmin(good)
             assert cell.highest >= np.nanmax(good)
@@ -179,6 +181,29 @@ def test_an_explanation_is_fixed():
         told.row = 1
 
 
+@pytest.mark.parametrize(
+    "params", [{}, {"unsure": "keep"}, {"unsure": "blank"}, {"error": "rows"}, {"contamination": 0.2}], ids=str
+)
+def test_nothing_happens_without_a_stated_reason(data, params):
+    """Each row says why it is flagged; each cell that was found wrong or changed says what became of it, and why."""
+    est = fit(data, **params)
+    X = data.to_numpy()
+    for row in range(len(X)):
+        told = est.explain(row)
+        verdict = told.sentences[0]
+        assert f"its score is {est.outlier_scores_[row]:.3g}" in verdict
+        changed = ~((est.recovered_[row] == X[row]) | (np.isnan(est.recovered_[row]) & np.isnan(X[row])))
+        cells = {cell.column: cell.sentence(whole=told.whole or not told.flagged) for cell in told.cells}
+        assert set(np.flatnonzero(changed)) <= set(cells)
+        if told.flagged and not changed.any():
+            assert "Nothing was changed" in str(told) or any("it stays, since" in text for text in cells.values())
+        if changed.any() and not told.flagged:
+            assert np.isnan(X[row, changed]).all()
+            assert all("is missing" in cells[j] for j in np.flatnonzero(changed))
+        if told.flagged and "contamination" not in params:
+            assert "% of the rows that are as far out are wrong" in verdict
+
+
 # --- how sure it is that a row is wrong ------------------------------------------------------------------------------
 
 
@@ -208,3 +233,30 @@ def test_confidence_is_that_share_of_wrong_rows():
         right.append(bad[flags].mean())
         sure.append(least)  # of all rows from the threshold on
     assert abs(np.mean(right) - np.mean(sure)) < 0.05
+
+
+def test_confidence_of_entries_is_that_of_the_row_times_the_share_in_the_trials(data):
+    est = fit(data)
+    sure, marked = est.entry_confidence_, est.entry_outliers_
+    np.testing.assert_array_equal(np.isnan(sure), ~marked)
+    assert ((sure[marked] >= 0) & (sure[marked] <= 1)).all()
+    share = est._rows.intervals.wrong
+    assert ((share > 0.3) & (share <= 1)).all()
+    one = marked & (marked.sum(axis=1) == 1)[:, np.newaxis] & ~est.whole_rows_[:, np.newaxis]
+    rows = np.nonzero(one)[0]
+    np.testing.assert_allclose(sure[one], est.confidence_[rows] * share[1])
+    plain = fit(data, interval=None)
+    np.testing.assert_array_equal(plain.entry_confidence_[one], plain.confidence_[rows])
+
+
+def test_confidence_of_entries_is_the_share_that_is_wrong():
+    """Over tables with wrong cells, within 0.1: what is said to be wrong with a probability of p is so p times."""
+    said, wrong = [], []
+    for seed in range(8):
+        truth, X = table(seed)
+        est = KernelRecovery().fit(X)
+        known = ~np.isnan(est.entry_confidence_) & ~np.isnan(X)
+        said += est.entry_confidence_[known].tolist()
+        wrong += (truth != X)[known].tolist()
+    assert len(said) > 100
+    assert abs(np.mean(said) - np.mean(wrong)) < 0.1

@@ -17,9 +17,11 @@ from kernmend.repair.intervals import (
     Intervals,
     column_factors,
     conformal_quantile,
+    own_intervals,
     scales,
     some_rows,
 )
+from kernmend.repair.units import Units
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")
 
@@ -110,16 +112,78 @@ def test_columns_that_others_say_nothing_of_have_large_factors():
 
 def test_an_infinite_quantile_is_an_infinite_interval_of_constant_columns_too():
     L = np.ones((20, 2))
-    intervals = Intervals.against(L, 0.9, np.array([np.inf, 1.0, 2.0]), np.ones(2))
+    intervals = Intervals.against(L, 0.9, np.array([np.inf, 1.0, 1.0, 2.0]), np.ones(4), np.ones(2))
     half = intervals.half_widths(np.ones((2, 2)), np.array([WHOLE, MISSING]))
     assert np.isinf(half[0]).all()
     assert (half[1] == 0).all()
     assert intervals.unsure(half).tolist() == [[True, True], [False, False]]
 
 
-def test_the_width_of_a_column_is_its_central_share_or_its_range():
-    L = np.column_stack([np.arange(101.0), np.r_[np.zeros(100), 5.0]])
-    np.testing.assert_allclose(Intervals.against(L, 0.9, np.ones(3), np.ones(2)).widths, [90.0, 5.0])
+# --- intervals of columns ---------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 60), st.sampled_from([0.5, 0.8, 0.9, 0.95]))
+def test_the_interval_of_a_column_holds_one_more_value_at_the_level(n, level):
+    """The chance is the share of the n + 1 ranks of one more value that lie within; never below the level."""
+    low, high = own_intervals(np.arange(1.0, n + 1.0)[::-1, np.newaxis], level)
+    if np.isinf(low[0]):
+        assert np.isinf(high[0])
+        assert (n - 1) / (n + 1) < level  # not even the range does
+        return
+    within = (high[0] - low[0]) / (n + 1)
+    assert level - 1e-9 <= within < level + 2.0 / (n + 1) + 1e-9
+    assert low[0] - 1 == n - high[0]
+
+
+def test_the_interval_of_a_column_of_equal_values_is_its_range():
+    low, high = own_intervals(np.column_stack([np.arange(101.0), np.r_[np.zeros(100), 5.0]]), 0.9)
+    np.testing.assert_allclose(high - low, [92.0, 5.0])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40), st.sampled_from([0.6, 0.9]))
+def test_with_limits_only_those_within_them_count(seed, n, level):
+    rng = np.random.default_rng(seed)
+    values, limits, weights = rng.integers(1, 8, n) / 2.0, rng.integers(1, 8, n) / 2.0, rng.uniform(0.5, 2.0, n)
+    unit = weights / weights.mean()
+
+    def enough(q):
+        counted = limits >= q
+        return unit[counted & (values <= q)].sum() >= level * (unit[counted].sum() + 1.0) * (1 - 1e-12)
+
+    brute = next((q for q in np.unique(values) if enough(q)), np.inf)
+    assert conformal_quantile(values, level, weights, limits) == brute
+
+
+def test_an_unsure_value_has_the_interval_of_its_column():
+    """In a plane a point beside a curve may come from anywhere on it; the bounds are those of the curve."""
+    rng = np.random.default_rng(0)
+    X = make_circle(300, random_state=0).X * [1.0, 100.0]
+    X[:20] = rng.uniform(-1.5, 1.5, (20, 2)) * [1.0, 100.0]
+    est = KernelRecovery().fit(X)
+    records = est.changes_.records
+    unsure = est.unsure_[records["row"], records["column"]]
+    assert unsure.mean() > 0.9
+    low, high = own_intervals(X[~est.outliers_], 0.9)
+    some = records[unsure]
+    np.testing.assert_allclose(some["low"], np.minimum(low[some["column"]], some["new"]), rtol=1e-6)
+    np.testing.assert_allclose(some["high"], np.maximum(high[some["column"]], some["new"]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["anywhere", "moved"])
+def test_points_of_a_surface_are_covered_however_they_went_wrong(how):
+    """The truth is one of the column, whatever became of the row: four standard errors around 90 %."""
+    inside = []
+    for seed in range(6):
+        rng = np.random.default_rng([seed, 1])
+        truth = make_circle(300, random_state=seed).X
+        X = truth.copy()
+        X[:30] = rng.uniform(-1.5, 1.5, (30, 2)) if how == "anywhere" else truth[:30] * rng.uniform(0.5, 0.8, (30, 1))
+        records = KernelRecovery(tol=1e-4).fit(X).changes_.records
+        true = truth[records["row"], records["column"]]
+        held = (records["low"] <= true) & (true <= records["high"])
+        inside += held[records["row"] < 30].tolist()
+    assert len(inside) > 250
+    assert 0.82 < np.mean(inside) < 0.98
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------------
@@ -150,13 +214,56 @@ def test_a_higher_level_is_wider():
     assert (low.half_widths_[low.half_widths_ > 0] <= high.half_widths_[low.half_widths_ > 0]).all()
 
 
-def test_a_point_beside_a_curve_may_come_from_anywhere_on_it():
-    """What mending takes off is the way to the curve; that there is such a way says nothing of where on it."""
+def test_errors_are_tried_in_other_columns():
+    """What mending leaves of an error leads along the good rows; in the same columns it would not be seen."""
     rng = np.random.default_rng(0)
-    X = make_circle(200, random_state=0).X
-    X[:20] = rng.uniform(-1.4, 1.4, (20, 2))
-    est = KernelRecovery().fit(X)
-    assert np.median(est.half_widths_[est.outliers_]) > 0.5
+    X = rng.standard_normal((90, 3)) @ rng.standard_normal((3, 30)) + 0.05 * rng.standard_normal((90, 30))
+    X[:10] += 2.0 * rng.standard_normal((10, 30))
+    est = KernelRecovery(error="rows", scale=None).fit(X)
+    found = est._rows.judge(X)
+    fitted = Fitted(X, X, est._rows.mend(X)[0], found)
+    good = np.flatnonzero(~found.rows)
+    trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:20], np.random.default_rng(0))
+    errors = trial._with_errors(np.arange(10).repeat(2), by_entry=False) - trial.truth
+    taken = fitted.X - fitted.mended
+    for one, error in zip(errors, taken[:10].repeat(2, axis=0), strict=True):
+        assert any(np.allclose(one, np.roll(error, shift)) for shift in range(30))
+    span = np.linalg.svd(X[good], full_matrices=False)[2][:3]
+    along = np.linalg.norm(errors @ span.T, axis=1) / np.linalg.norm(errors, axis=1)
+    before = np.linalg.norm(taken[:10] @ span.T, axis=1) / np.linalg.norm(taken[:10], axis=1)
+    assert np.median(along) > 3 * np.median(before)
+
+
+def test_more_entries_are_tried_than_were_found():
+    """Some entries of the wrong row stand in for those that were wrong and not found; never its missing ones."""
+    _, X = table()
+    rows = KernelRecovery().fit(X)._rows
+    inside = rows.enter(X)
+    filled = rows.fill(inside)
+    found = rows.detector.find(filled)
+    good = np.flatnonzero(~found.rows)
+    fitted = Fitted(inside, filled, filled, found)
+    trial = Trial(rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:30], np.random.default_rng(0))
+    drawn = np.resize(np.flatnonzero(rows.partly_wrong(found)), 30)
+    wrong, marked = trial._with_entries(drawn), found.entries[drawn]
+    changed = wrong != trial.truth
+    assert not np.isnan(wrong).any()
+    np.testing.assert_array_equal(wrong[marked], inside[drawn][marked])
+    np.testing.assert_array_equal(wrong[changed], inside[drawn][changed])
+    more = (changed & ~marked).sum() / (~marked).sum()
+    assert 0.05 < more < conformal.MORE
+
+
+def test_rows_in_units_of_their_own_get_them_after_the_error():
+    rng = np.random.default_rng(0)
+    truth = np.sin(np.linspace(0, 6, 50)) * rng.uniform(1, 9, (8, 1)) + rng.uniform(-5, 5, (8, 1))
+    units, X = Units(by_rows=True), truth.copy()
+    X[:, 10:35] += 4.0 * np.ptp(truth, axis=1, keepdims=True)
+    inside = units.enter(truth)
+    again, before = units.again(inside + (X - truth) / units.size(truth), inside)
+    np.testing.assert_allclose(again, units.enter(X), atol=1e-9)  # as if the wrong rows had come so
+    np.testing.assert_allclose(units.back(before, X), truth, atol=1e-9)
+    assert all(one is other for one, other in zip(Units().again(X, truth), (X, truth), strict=True))
 
 
 def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
@@ -174,7 +281,7 @@ def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
         found = est._rows.judge(X)
         good = np.flatnonzero(~found.rows)
         fitted = Fitted(inside, inside, est._rows.mend(X)[0], found)
-        trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), good[:20], np.random.default_rng(0))
+        trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:20], np.random.default_rng(0))
         flagged = np.flatnonzero(found.rows)
         shares += [trial.by_chance(flagged[np.arange(20) % k]) for k in (len(flagged), 3)]
     assert shares[0] < 0.3
@@ -243,7 +350,7 @@ def doubtful():
 def test_unsure_values_are_marked(doubtful):
     est = KernelRecovery().fit(doubtful)
     assert est.unsure_[[3, 40], 5].all()
-    wide = 2 * est.half_widths_ > est._rows.intervals.widths
+    wide = 2 * est.half_widths_ > est._rows.intervals.highest - est._rows.intervals.lowest
     np.testing.assert_array_equal(est.unsure_, wide & (est.half_widths_ > 0))
     assert not est.unsure_.all()
     reasons = {(r["row"], r["column"]): r["reason"] for r in est.changes_}
@@ -262,8 +369,23 @@ def test_unsure_values_are_left_blank(doubtful, tmp_path):
 def test_unsure_values_stay(doubtful):
     mended, kept = (KernelRecovery(unsure=what).fit(doubtful) for what in ("mend", "keep"))
     np.testing.assert_array_equal(kept.recovered_, np.where(mended.unsure_, doubtful, mended.recovered_))
-    unsure = kept.unsure_[kept.changes_.records["row"], kept.changes_.records["column"]]
-    assert not unsure.any()
+
+
+def test_what_would_have_been_done_is_listed_and_not_accepted(doubtful):
+    kept = KernelRecovery(unsure="keep").fit(doubtful)
+    records = kept.changes_.records
+    np.testing.assert_array_equal(records["accepted"], ~kept.unsure_[records["row"], records["column"]])
+    assert 0 < (~records["accepted"]).sum() < len(records)
+    mended = KernelRecovery().fit(doubtful)
+    assert len(records) == len(mended.changes_)
+    proposed = records[~records["accepted"]]
+    assert all("left as it is" in reason for reason in proposed["reason"])
+    assert (proposed["low"] <= proposed["new"]).all()
+    assert (proposed["new"] <= proposed["high"]).all()
+    anyway = mended.transform(doubtful)
+    np.testing.assert_allclose(proposed["new"], anyway[proposed["row"], proposed["column"]], rtol=1e-6)
+    new = kept.changes_of(doubtful).records
+    assert (~new["accepted"]).sum() == kept._rows.mend(doubtful)[1]["unsure_"].sum()
 
 
 @pytest.mark.parametrize("interval", [0.0, 1.0, -1, 90, True, "0.9", np.nan])

@@ -106,3 +106,15 @@ def test_columns_far_apart_are_scaled_in_arrays_tables_and_files_alike(tmp_path)
     assert kernmend.mend(pd.DataFrame(X, columns=["x", "y", "z"])).estimator._units.name == "common"
     assert kernmend.mend(apart, scale=None).estimator._units.name == "common"
     assert mended.estimator.report_data()["map"]["before"]
+
+
+@pytest.mark.parametrize("kind", ["pictures", "spectra"])
+def test_missing_values_do_not_change_the_units(kind):
+    """A few holes leave a series a series: pictures in a common unit, spectra each in its own."""
+    rng = np.random.default_rng(0)
+    if kind == "pictures":
+        X = np.where(rng.random((60, 64)) < 0.7, 0.0, rng.random((60, 64)) * rng.uniform(0.01, 1.0, 64))
+    else:
+        X = rng.lognormal(0, 0.6, (60, 1)) * (2.0 + np.sin(np.linspace(0, 9, 64)) + 0.1 * rng.random((60, 1)))
+    holes = np.where(rng.random(X.shape) < 0.03, np.nan, X)
+    assert Units.of("auto", holes).name == Units.of("auto", X).name == ("common" if kind == "pictures" else "rows")

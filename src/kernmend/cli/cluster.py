@@ -126,7 +126,7 @@ def _mend_one(
     values, changed = blocks.put(folder, k, A)
     changes = None
     if log:
-        which = np.flatnonzero((A != X).any(axis=1))
+        which = np.flatnonzero(((A != X) | found["unsure_"]).any(axis=1))
         told = {name: found[name][which] for name in OF_ROWS if name in found}
         listed = list_changes(model._rows, which, X[which], A[which], told, by_share=by_share(model))
         changes = make_log(blocks.source(k), values, Found(scores, flags, listed.records))

@@ -105,15 +105,19 @@ class KernelRecovery(Explained, KernelModel):
         Half of the width of the interval around each mended or filled in value; 0 for values that did not change. Not
         with `interval=None`.
     unsure_ : ndarray of bool, shape (n_samples, n_features)
-        The values whose interval is wider than their column.
+        The values whose interval would be wider than their column. That of the column takes its place in `changes_`.
     changes_ : Changes
         Every value that was changed or filled in: row, column, old, new, low, high, kind, score, reason, accepted.
-        `changes_.records` is a structured array, `changes_.to_frame()` a DataFrame. Not after a fit to a dask array.
+        With `unsure="keep"` also what would have been changed, not accepted. `changes_.records` is a structured array,
+        `changes_.to_frame()` a DataFrame. Not after a fit to a dask array.
     explanations_ : Explanations
         What `explain` says of each flagged row, made when it is asked for.
     confidence_ : ndarray of shape (n_samples,)
         The probability of each flagged row being wrong, NaN for the others: 1 - n p / k, where p is the chance of a
         good row being as far out, and k of the n rows are.
+    entry_confidence_ : ndarray of shape (n_samples, n_features)
+        The probability of each entry of `entry_outliers_` having been wrong, NaN for the others: the confidence of the
+        row, times the share of the entries changed in the same way that were wrong when errors were tried.
     objective_ : ndarray of shape (n_iter_ + 1,)
         The objective of the rows that were mended as a whole, summed, at the start and after each iteration. Entries
         found wrong may be filled in anew after it.

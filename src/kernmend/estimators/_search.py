@@ -61,7 +61,7 @@ class RecoverySearch(Explained, NewRowsRecovery):
         the choice that the estimator makes by itself.
     recovered_, outlier_scores_, outliers_, threshold_, suspects_, objective_, n_iter_, stop_reason_, rank_
         As in `KernelRecovery`.
-    whole_rows_, half_widths_, unsure_, changes_, explanations_, confidence_
+    whole_rows_, half_widths_, unsure_, changes_, explanations_, confidence_, entry_confidence_
         As in `KernelRecovery`.
 
     Examples

@@ -12,10 +12,12 @@ from kernmend.large.landmarks import blocks
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
 from kernmend.repair.explain import CellReason, Explanation, sentences
+from kernmend.repair.intervals import ONE, SEVERAL, WHOLE
 from kernmend.repair.row_mender import RowMender
 
 NEAREST = 5  # good rows that an explanation names
-OF_ROWS = ("outlier_scores_", "whole_rows_", "entry_scores_", "unsure_", "half_widths_")  # what a list of changes needs
+# What a list of changes needs of each row.
+OF_ROWS = ("outlier_scores_", "outliers_", "whole_rows_", "entry_scores_", "unsure_", "half_widths_")
 
 
 class Explanations(Sequence[Explanation]):
@@ -53,10 +55,12 @@ class Explained:
     def changes_(self) -> Changes:
         """Every value that was changed or filled in, with its interval and the reason; see `Changes`."""
         est: Any = self._in_memory("changes_")
-        numbers = est._changed_rows
+        numbers = np.union1d(est._changed_rows, np.flatnonzero(est.unsure_.any(axis=1)))
         found = {name: vars(est)[name][numbers] for name in OF_ROWS if name in vars(est)}
         new = np.asarray(est.recovered_)[numbers]
-        return list_changes(est._row_mender, numbers, est._originals, new, found, by_share=by_share(est))
+        old = new.copy()
+        old[np.isin(numbers, est._changed_rows)] = est._originals
+        return list_changes(est._row_mender, numbers, old, new, found, by_share=by_share(est))
 
     def changes_of(self, X: Any) -> Changes:
         """Return what `transform` changes in rows, seen or new: every value, with its interval and the reason.
@@ -73,7 +77,7 @@ class Explained:
         with est._far_values(X):
             for some in blocks(len(X)):
                 A, found = self._row_mender.mend(X[some], entry_scores=True)
-                which = np.flatnonzero(np.not_equal(A, X[some]).any(axis=1))
+                which = np.flatnonzero((np.not_equal(A, X[some]) | found["unsure_"]).any(axis=1))
                 parts.append({name: found[name][which] for name in OF_ROWS if name in found})
                 old.append(X[some][which])
                 new.append(A[which])
@@ -91,6 +95,21 @@ class Explained:
         """
         est: Any = self._in_memory("confidence_")
         return confidence(est.outlier_scores_, est.outliers_, -np.inf if by_share(est) else est.threshold_)
+
+    @property
+    def entry_confidence_(self) -> Array:
+        """The probability of each entry of `entry_outliers_` having been wrong; NaN for all others.
+
+        It is the confidence of the row, times the share of the values changed in this way that were wrong when errors
+        were tried on good rows; that of the row alone without intervals.
+        """
+        est: Any = self._in_memory("entry_confidence_")
+        rows: RowMender = est._row_mender
+        whole, marked = est.whole_rows_, est.entry_outliers_
+        kinds = np.where(whole, WHOLE, np.where(marked.sum(axis=1) > 1, SEVERAL, ONE))
+        share = 1.0 if rows.intervals is None else rows.intervals.wrong[kinds]
+        out: Array = np.where(marked, (est.confidence_ * share)[:, np.newaxis], np.nan)
+        return out
 
     def explain(self, row: int) -> Explanation:
         """Return why a row of the fit was changed, or was not: an object that prints as sentences.
@@ -128,25 +147,31 @@ def list_changes(
     """Return the changes of rows `old` to `new`, whose numbers in the data are `numbers`.
 
     `found` has what was found of these rows, by the names of the estimator's attributes. `by_share` says that a share
-    of the rows was flagged: then no flagged row is one that the user called wrong, however low its score.
+    of the rows was flagged: then no flagged row is one that the user called wrong, however low its score. Unsure values
+    that were left as they are become changes that are not accepted, to what transform would make of them.
     """
+    made, unsure = changed_entries(old, new), found["unsure_"]
+    if rows.unsure == "keep" and unsure.any():
+        some = unsure.any(axis=1)
+        new = new.copy()
+        new[some] = np.where(unsure[some], rows.mended_anyway(old[some], found["outliers_"][some]), new[some])
     which = changed_entries(old, new)
     at, columns = np.nonzero(which)
     records = np.zeros(len(at), CHANGE)
     records["row"], records["column"] = numbers[at], columns
     records["old"], records["new"] = old[which], new[which]
     half = found["half_widths_"][which] if "half_widths_" in found else np.full(len(at), np.nan)
-    records["low"], records["high"] = _bounded(rows, records["new"] - half, records["new"] + half, columns)
+    records["low"], records["high"] = rows.ends(records["new"], half, unsure[which], columns)
     missing = np.isnan(records["old"])
     records["kind"] = np.where(missing, "missing", "wrong")
     whole, scores = found["whole_rows_"][at], found["outlier_scores_"][at]
     if "entry_scores_" in found:
         scores = np.where(whole, scores, found["entry_scores_"][which])
     records["score"] = np.where(missing, np.nan, scores)
-    records["accepted"] = True
+    records["accepted"] = made[which]
     known = found["outlier_scores_"][at] <= (-np.inf if by_share else rows.detector.threshold)
     sides = (np.broadcast_to(side, which.shape)[which] for side in ranges(rows, old))
-    return Changes(records, Reasons(whole, known, found["unsure_"][which], *sides))
+    return Changes(records, Reasons(whole, known, unsure[which], *sides))
 
 
 def confidence(scores: Array, flags: NDArray[np.bool_], threshold: float) -> Array:
@@ -179,14 +204,6 @@ def ranges(rows: RowMender, X: Array) -> tuple[Array, Array]:
     return rows.units.back(low[np.newaxis], X), rows.units.back(high[np.newaxis], X)
 
 
-def _bounded(rows: RowMender, low: Array, high: Array, columns: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Return the ends of intervals within the bounds of mended values, if there are such."""
-    if rows.mender.bounds is None:
-        return low, high
-    least, most = (rows.units.back(side[np.newaxis], side[np.newaxis])[0][columns] for side in rows.mender.bounds)
-    return np.maximum(low, least), np.minimum(high, most)
-
-
 def explain(est: Any, row: int) -> Explanation:
     """Return why a row of a fit was changed, or was not."""
     place = int(np.searchsorted(est._changed_rows, row))
@@ -201,13 +218,13 @@ def explain(est: Any, row: int) -> Explanation:
         "suspect": bool(est.suspects_[row]),
         "score": float(est.outlier_scores_[row]),
         "threshold": float(est.threshold_),
+        "confidence": float(est.confidence_[row]),
         "whole": whole,
         "cells": _cells(est, row, old, new, told) if told.any() else (),
         "nearest": _nearest(est, row, est._row_mender.enter(np.where(np.isnan(new), old, new))),
     }
     words = sentences(row, by_share=by_share(est), **facts)
-    sure = float(est.confidence_[row])
-    return Explanation(row, changed=bool(changed.any()), confidence=sure, sentences=words, **facts)
+    return Explanation(row, changed=bool(changed.any()), sentences=words, **facts)
 
 
 def _cells(est: Any, row: int, old: Array, new: Array, told: NDArray[np.bool_]) -> tuple[CellReason, ...]:
@@ -215,19 +232,19 @@ def _cells(est: Any, row: int, old: Array, new: Array, told: NDArray[np.bool_]) 
     rows: RowMender = est._row_mender
     would, unsure = new, est.unsure_[row]
     if unsure.any() and rows.unsure != "mend":
-        would = np.where(unsure, rows.mended_anyway(old, bool(est.outliers_[row])), new)
+        would = np.where(unsure, rows.mended_anyway(old, est.outliers_[[row]]), new)
     hidden = told & ~np.isnan(old[0])
     expected, spread = rows.expectation(old, hidden, whole=bool(est.whole_rows_[row]), new=would)
     unknown = np.full(told.shape, np.nan)
     half = est.half_widths_[row] if hasattr(est, "half_widths_") else unknown
     scores = est.entry_scores_[row] if hasattr(est, "entry_scores_") else unknown
     columns = np.arange(told.size)
-    low, high = _bounded(rows, would[0] - half, would[0] + half, columns)
+    low, high = rows.ends(would[0], half, unsure, columns)
     lowest, highest = (np.broadcast_to(side, new.shape)[0] for side in ranges(rows, old))
     names = getattr(est, "feature_names_in_", None)
     size = np.abs(np.nan_to_num(would[0] - old[0])) / np.where(spread > 0, spread, 1.0)
     order = columns[told][np.argsort(-size[told], kind="stable")]
-    parts = (old[0], new[0], low, high, scores, expected, spread, lowest, highest)
+    parts = (old[0], new[0], low, high, scores, expected, spread, lowest, highest, est.entry_confidence_[row])
     numbers = zip(*np.column_stack(parts)[order].tolist(), strict=True)
     called = [f"column {j}" if names is None else str(names[j]) for j in order]
     each = zip(order.tolist(), called, *numbers, unsure[order].tolist(), strict=True)

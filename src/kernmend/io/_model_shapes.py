@@ -35,7 +35,15 @@ OTHERS = {
     "Detector": {"centre": "d", "scale": "d"},
     "KernelSpan": {"L": "md", "U": "mk", "s": "k", "centre": "d"},
     "Units": {"sizes": "d"},
-    "Intervals": {"quantiles": "k", "factors": "d", "widths": "d", "spreads": "d", "L": "md"},
+    "Intervals": {
+        "quantiles": "k",
+        "wrong": "k",
+        "factors": "d",
+        "lowest": "d",
+        "highest": "d",
+        "spreads": "d",
+        "L": "md",
+    },
 }
 MAY_LACK = frozenset(["_originals"])
 """Arrays in which NaN means a missing value."""

@@ -44,18 +44,20 @@ class Reasons:
     def texts(self, records: Any) -> list[str]:
         """Return one sentence for each change."""
         missing = records["kind"] == "missing"
-        half = (records["high"] - records["low"]) / 2.0
-        columns = (records["old"], records["new"], half, records["score"], missing, *vars(self).values())
+        columns = (*(records[name] for name in ("old", "new", "low", "high", "score", "accepted")), missing)
+        columns += tuple(vars(self).values())
         return [_text(*change) for change in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _text(
-    old: float, new: float, half: float, score: float, missing: bool, whole: bool, known: bool, unsure: bool,
-    lowest: float, highest: float,
+    old: float, new: float, low: float, high: float, score: float, accepted: bool, missing: bool, whole: bool,
+    known: bool, unsure: bool, lowest: float, highest: float,
 ) -> str:  # fmt: skip
     """Return the reason of one change."""
-    within = f"{new:.4g} ± {half:.2g}" if half == half else f"{new:.4g}"
-    doubt = "; unsure: the interval is wider than the column" if unsure else ""
+    within = f"{new:.4g}" if unsure or low != low else f"{new:.4g} ± {(high - low) / 2.0:.2g}"
+    doubt = f"; unsure: the column as a whole says {low:.4g} to {high:.4g}" if unsure else ""
+    if not accepted:
+        doubt += ", and so it was left as it is"
     if missing:
         return f"missing: {within} by similar rows{doubt}"
     outside = ""
@@ -126,17 +128,6 @@ class Changes(Sequence[Any]):
         return (
             f"<Changes: {values} in {rows:,} row{'' if rows == 1 else 's'}, {n - missing:,} wrong, {missing:,} missing>"
         )
-
-    def with_new(self, A: Array) -> "Changes":
-        """Return the changes to the values of `A` in place of the mended ones, such as those rounded for a file.
-
-        What is no change any more is left out.
-        """
-        records = self._records.copy()
-        records["new"] = A[records["row"], records["column"]]
-        both = np.isnan(records["new"]) & np.isnan(records["old"])
-        kept = (records["new"] != records["old"]) & ~both
-        return Changes(records[kept], None if self._reasons is None else self._reasons[kept])
 
     def to_frame(self, labels: Any = None, columns: Any = None) -> Any:
         """Return the changes as a pandas DataFrame with the columns row, label, column, old, new, low, high and so on.

@@ -6,10 +6,16 @@ so are the residuals |truth - mended| / scale. If an error of the data is exchan
 exceeds their quantile of rank ceil((m + 1) level) with a chance of 1 - level at most. This is the only assumption:
 nothing is supposed about the shape of errors or of the data.
 
-What mending took off a row is the part of its error that leads away from the good rows. Where rows have few columns
-this may be a small part: a point beside a curve may come from anywhere on it. So each row that is wrong as a whole is
-compared with rows that have nothing to do with any good one (`Trial.by_chance`). The share of rows that came as near to
-the good rows as these did is taken for rows whose truth may be any good row, and tried as such.
+What mending took off a row is not its error, but the part of it that was seen. The rest is tried as well:
+
+- The part that leads along the good rows stays in the mended row. So errors of whole rows are tried in other columns
+  (`Trial._with_errors`), where they have such a part.
+- A row may have more wrong entries than were found (`Trial._with_entries`).
+- Rows in units of their own have wrong ones while they are wrong: they get their units after the error (`Units.again`).
+- Where rows have few columns, the part that was seen may be a small one: a point beside a curve may come from anywhere
+  on it. So each row that is wrong as a whole is compared with rows that have nothing to do with any good one
+  (`Trial.by_chance`). The share of rows that came as near to the good rows as these did is taken for rows whose truth
+  may be any good row, and tried as such.
 """
 
 from collections.abc import Iterator
@@ -34,6 +40,7 @@ from kernmend.repair.intervals import (
     column_factors,
     conformal_quantile,
     evenly,
+    own_intervals,
     scales,
     some_rows,
 )
@@ -47,17 +54,25 @@ ITERATIONS = 50
 """Iterations of mending a row that is tried, at most: the rows that take more are few."""
 AGAINST = 900
 """Good rows that trials are mended against, at most: their eigendecomposition takes a tenth of that of 2,000."""
-SEVERAL = 5
+SOME = 5
 """Flagged rows from which on their entries can be exchanged to make rows by chance."""
+MORE = 0.3
+"""Share of a row's other entries that may be wrong where some were found to be, at most."""
 FEWEST = 10
 """Good rows below which nothing is known of an interval."""
 
 
 class Residuals(NamedTuple):
-    """Residuals of one kind of change, in units of their scales, and how much each counts."""
+    """Residuals of one kind of change, in units of their scales, with how much each counts.
+
+    `limits` are the quantiles above which their intervals would be wider than their columns, `wrong` says which values
+    were wrong.
+    """
 
     kind: int
     values: Array
+    limits: Array
+    wrong: Array
     weights: Array
 
 
@@ -85,16 +100,20 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     if len(good) >= FEWEST:
         # In an expression of its own, so that no trial outlives the next one.
         with suppress(KeyboardInterrupt):
-            found = [each for trial in _trials(rows, fitted, good, factors, seed) for each in trial.residuals()]
-    quantiles = []
+            found = [each for trial in _trials(rows, fitted, good, factors, level, seed) for each in trial.residuals()]
+    quantiles, wrong = [], []
     for kind in range(len(KINDS)):
         parts = [each for each in found if each.kind == kind]
-        values, weights = (np.concatenate([np.zeros(0), *(each[place] for each in parts)]) for place in (1, 2))
-        quantiles.append(conformal_quantile(values, level, weights))
-    return Intervals.against(L, level, np.array(quantiles), factors)
+        together = (np.concatenate([np.zeros(0), *(each[k] for each in parts)]) for k in range(1, 5))
+        values, limits, share, weights = together
+        quantiles.append(conformal_quantile(values, level, weights, limits))
+        wrong.append(float(np.average(share, weights=weights)) if weights.any() else 1.0)
+    return Intervals.against(L, level, np.array(quantiles), np.array(wrong), factors)
 
 
-def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, seed: int) -> "Iterator[Trial]":
+def _trials(
+    rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, level: float, seed: int
+) -> "Iterator[Trial]":
     """Yield parts of the good rows to hold out, with the others: several where rows are few.
 
     Rows that lack nothing are held out if there are enough. What is drawn does not depend on the order of the data.
@@ -107,7 +126,7 @@ def _trials(rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Ar
     order = rng.permutation(from_these)
     folds = min(len(order) // count, TRIED // count, FOLDS)
     for k in range(folds):
-        yield Trial(rows, fitted, good, factors, order[k * count : (k + 1) * count], rng)
+        yield Trial(rows, fitted, good, factors, level, order[k * count : (k + 1) * count], rng)
 
 
 @dataclass(frozen=True)
@@ -118,6 +137,7 @@ class Trial:
     fitted: Fitted
     good: NDArray[np.intp]
     factors: Array
+    level: float
     held: NDArray[np.intp]
     rng: np.random.Generator
 
@@ -125,6 +145,17 @@ class Trial:
     def truth(self) -> Array:
         """The rows that are held out."""
         return self.fitted.filled[self.held]
+
+    @cached_property
+    def _known(self) -> NDArray[np.bool_]:
+        """Which entries of the rows that are held out are not missing."""
+        return ~np.isnan(self.fitted.X[self.held])
+
+    @cached_property
+    def _widths(self) -> Array:
+        """The widths of the intervals of the columns; infinite where rows are in units of their own, which say less."""
+        low, high = own_intervals(self.fitted.filled[self.good], self.level)
+        return np.full(low.shape, np.inf) if self.rows.units.by_rows else high - low
 
     @cached_property
     def against(self) -> RowMender:
@@ -136,27 +167,44 @@ class Trial:
 
     def residuals(self) -> list[Residuals]:
         """Return the residuals of all kinds of changes that can be tried."""
-        X, _, mended, found = self.fitted
+        partly = self.rows.partly_wrong(self.fitted.found)
+        whole = self.fitted.found.rows & ~partly
         out = [self._missing()]
-        partly = self.rows.partly_wrong(found)
-        for donors, replaced in ((partly, True), (found.rows & ~partly, self.rows.settings.error.by_entry)):
-            if donors.any():
-                drawn = self._drawn(donors)
-                anywhere = 0.0 if replaced else self.by_chance(drawn)
-                wrong = self._wrong(X[drawn], mended[drawn], replaced=replaced)
-                out += self._injected(wrong, int(donors.sum()), anywhere)
+        if partly.any():
+            out += self._injected(self._with_entries(self._drawn(partly)), int(partly.sum()), 0.0)
+        if whole.any():
+            drawn = self._drawn(whole)
+            by_entry = self.rows.settings.error.by_entry
+            wrong = self._with_errors(drawn, by_entry=by_entry)
+            out += self._injected(wrong, int(whole.sum()), 0.0 if by_entry else self.by_chance(drawn))
         return out
 
-    def _wrong(self, X: Array, mended: Array, *, replaced: bool) -> Array:
-        """Return the rows that are held out with the errors of rows `X` that were mended.
+    def _with_entries(self, drawn: NDArray[np.intp]) -> Array:
+        """Return the rows that are held out with the wrong entries of the rows `drawn`, and with more of their entries.
 
-        `replaced` says that entries are wrong: if they are few of a row, they get what the wrong row has there, which
-        says nothing of the truth. Errors of many entries are added, as those of whole rows are.
+        A row may have more wrong entries than were found, and the others are then predicted from them. How many is
+        not known: the share is drawn, up to `MORE`.
         """
-        errors = X - mended
+        X, shape = self.fitted.X[drawn], self.truth.shape
+        more = self.rng.random(shape) < MORE * self.rng.random((shape[0], 1))
+        return np.where(self.fitted.found.entries[drawn] | (more & ~np.isnan(X)), X, self.truth)
+
+    def _with_errors(self, drawn: NDArray[np.intp], *, by_entry: bool) -> Array:
+        """Return the rows that are held out with the errors of the rows `drawn`, each moved along the columns.
+
+        What mending takes off a row is its error without the part that leads along the good rows, which stays in the
+        mended row. In the same columns of another row it would be easy to take off again. So it is put into others, a
+        random number of columns farther on. If entries are wrong, `by_entry`, and few of a row, they stay where they
+        are, and get what the wrong row has there, which says nothing of the truth.
+        """
+        X = self.fitted.X[drawn]
+        errors = X - self.fitted.mended[drawn]
         few = np.abs(errors) > self.rows.entry_tolerance
-        few &= replaced & (few.mean(axis=1, keepdims=True) <= FEW_ENTRIES)
-        return np.where(few, X, self.truth + errors)
+        few &= by_entry & (few.mean(axis=1, keepdims=True) <= FEW_ENTRIES)
+        d = errors.shape[1]
+        columns = (np.arange(d) + self.rng.integers(0, d, (len(drawn), 1))) % d
+        moved = np.where(few.any(axis=1, keepdims=True), errors, np.take_along_axis(errors, columns, axis=1))
+        return np.where(few, X, self.truth + moved)
 
     def _drawn(self, donors: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return the numbers of some of the marked rows, one for each row that is held out."""
@@ -177,14 +225,16 @@ class Trial:
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
         filler = Filler.against(others[: done if done >= ENOUGH else None])
         A = filler.fill(np.where(hidden | lacks[self.held], np.nan, self.truth))
-        values = self._scaled(A, hidden & ~lacks[self.held], MISSING)
-        return Residuals(MISSING, values, np.ones(values.size))
+        values, limits = self._scaled(A, self.truth, hidden, MISSING)
+        return Residuals(MISSING, values, limits, np.ones(values.size), np.ones(values.size))
 
     def _injected(self, X: Array, count: int, anywhere: float) -> list[Residuals]:
         """Return the residuals of rows with the errors of `count` flagged rows, by the kind of change they were given.
 
         Rows that are not flagged are left out. The share `anywhere` is that of rows whose truth may be any good row.
         """
+        wrong = np.not_equal(X, self.truth)
+        X, truth = self.rows.units.again(X, self.truth)
         filled = self.against.fill(X)
         found = self.against.detector.find(filled, entry_scores=False)
         A = self.against.mend_found(X, filled, found)[0]
@@ -193,17 +243,18 @@ class Trial:
         for kind in np.unique(kinds[found.rows]).tolist():
             which = changed & (kinds == kind)[:, np.newaxis]
             share = anywhere if kind == WHOLE else 0.0
-            near = self._scaled(A, which, kind)
-            far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros(0)
-            weight = count / len(X) * near.size
-            for values, part in ((near, 1.0 - share), (far, share)):
-                out.append(Residuals(kind, values, np.full(values.size, part * weight / max(values.size, 1))))
+            near = np.vstack([self._scaled(A, truth, which, kind), wrong[which & self._known]])
+            far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros((3, 0))
+            weight = count / len(X) * near.shape[1]
+            for (values, limits, really), part in ((near, 1.0 - share), (far, share)):
+                weights = np.full(values.size, part * weight / max(values.size, 1))
+                out.append(Residuals(kind, values, limits, really, weights))
         return out
 
     def by_chance(self, flagged: NDArray[np.intp]) -> float:
         """Return which share of flagged rows is as near to the good rows as rows by chance are, at most 1.
 
-        By chance are rows each of whose entries is that of another flagged row; where these are fewer than `SEVERAL`,
+        By chance are rows each of whose entries is that of another flagged row; where these are fewer than `SOME`,
         that of another good row, with the errors added. Both belong to no good row. If flagged rows do not either, as
         many rows by chance are nearer to the good rows than they are as are farther from them.
         """
@@ -211,7 +262,7 @@ class Trial:
         rows = self.fitted.filled[flagged]
         errors = rows - self.fitted.mended[flagged]
         columns = np.arange(rows.shape[1])
-        if np.unique(flagged).size >= SEVERAL:
+        if np.unique(flagged).size >= SOME:
             X = rows[self.rng.integers(0, n, rows.shape), columns]
         else:
             X = L[self.rng.integers(0, len(L), rows.shape), columns] + errors
@@ -220,25 +271,29 @@ class Trial:
         return min(1.0, 2.0 * float(nearer.mean()))
 
     def _anywhere(self, count: int) -> Array:
-        """Return the residuals of flagged rows whose truth is any good row: `count` of them, drawn at random."""
+        """Return the residuals of flagged rows whose truth is any good row: `count` of them, drawn at random.
+
+        Below them are the limits, and ones: all values are wrong.
+        """
         X, _, mended, found = self.fitted
         flagged = np.flatnonzero(found.rows & ~self.rows.partly_wrong(found))
         drawn = flagged[self.rng.integers(0, len(flagged), count)]
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
         changed: NDArray[np.bool_] = np.not_equal(A, X[drawn])
-        return self._distances(A, other, WHOLE, np.full(count, -1))[changed]
+        residuals = self._distances(A, other, np.full(count, -1), WHOLE)[:, changed]
+        return np.vstack([residuals, np.ones(residuals.shape[1])])
 
-    def _scaled(self, A: Array, which: NDArray[np.bool_], kind: int) -> Array:
-        """Return |truth - A| in units of its scale, of the given entries of rows that were changed in one way."""
+    def _scaled(self, A: Array, truth: Array, which: NDArray[np.bool_], kind: int) -> Array:
+        """Return |truth - A| in units of its scale, of those of the given entries that are known; below, the limits."""
         some = self.good[evenly(len(self.good))]
         places = np.minimum(np.searchsorted(some, self.held), len(some) - 1)
         left_out = np.where(some[places] == self.held, places, -1)
-        return self._distances(A, self.truth, kind, left_out)[which & ~np.isnan(self.fitted.X[self.held])]
+        return self._distances(A, truth, left_out, kind)[:, which & self._known]
 
-    def _distances(self, A: Array, truth: Array, kind: int, left_out: NDArray[np.intp]) -> Array:
-        """Return |truth - A| in units of its scale, that which all good rows but the one left out give."""
+    def _distances(self, A: Array, truth: Array, left_out: NDArray[np.intp], kind: int) -> Array:
+        """Return |truth - A| in units of its scale, that which all good rows but the one left out give; and limits."""
         L = self.fitted.filled[self.good]
         scale = scales(A, some_rows(L), L.std(axis=0), left_out) * by_kind(self.factors, kind)
-        out: Array = np.abs(A - truth) / np.maximum(scale, np.finfo(np.float64).tiny)
-        return out
+        scale = np.maximum(scale, np.finfo(np.float64).tiny)
+        return np.stack([np.abs(A - truth) / scale, self._widths / (2.0 * scale)])

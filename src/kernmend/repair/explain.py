@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+import numpy as np
+
 MOST_CELLS = 5
 """Cells that are told of in words; all are in `cells`."""
 
@@ -15,7 +17,8 @@ class CellReason:
     `low` and `high` bound the true value. `expected` is what the other columns of the row say of the cell (in rows that
     are wrong as a whole, what similar good rows say), `spread` how far good rows are from that, one standard deviation.
     `lowest` and `highest` are the range of the good rows in this column. `score` is -log10 of the chance of a good cell
-    being as far out, NaN where it is not known. `unsure` says that the interval is wider than the column.
+    being as far out, NaN where it is not known, `confidence` the probability that the cell was wrong, NaN if it was
+    not found to be. `unsure` says that no value is known to better than the column: `low` and `high` are its ends.
     """
 
     column: int
@@ -29,6 +32,7 @@ class CellReason:
     spread: float
     lowest: float
     highest: float
+    confidence: float = float("nan")
     unsure: bool = False
 
     def sentence(self, *, whole: bool) -> str:
@@ -42,12 +46,12 @@ class CellReason:
                 known += f", and no good row is above {self.highest:.4g}"
             elif self.old < self.lowest:
                 known += f", and no good row is below {self.lowest:.4g}"
+        doubt = f"the column as a whole says {self.low:.4g} to {self.high:.4g}, and no more is known"
         if self.new != self.new:
-            return f"{known}; it is left blank, since its interval is wider than the column"
+            return f"{known}; it is left blank, since {doubt}"
         if self.new == self.old:
-            why = "since its interval would be wider than the column" if self.unsure else "since it is in line with it"
-            return f"{known}; it stays, {why}"
-        return f"{known}; unsure, the interval is wider than the column" if self.unsure else known
+            return f"{known}; it stays, since {doubt if self.unsure else 'it is in line with it'}"
+        return f"{known}; unsure: {doubt}" if self.unsure else known
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,7 @@ def sentences(
     suspect: bool,
     score: float,
     threshold: float,
+    confidence: float,
     whole: bool,
     cells: Sequence[CellReason],
     nearest: Sequence[int],
@@ -129,7 +134,7 @@ def sentences(
 
     `by_share` says that a given share of the rows was flagged.
     """
-    out = [f"Row {row} {_verdict(flagged, suspect, score, threshold, whole, by_share)}."]
+    out = [f"Row {row} {_verdict(flagged, suspect, score, threshold, confidence, whole, by_share)}."]
     told = [cell.sentence(whole=whole or not flagged) for cell in cells[:MOST_CELLS]]
     out += [f"{text}." for text in told]
     if len(cells) > MOST_CELLS:
@@ -141,13 +146,17 @@ def sentences(
     return tuple(out)
 
 
-def _verdict(flagged: bool, suspect: bool, score: float, threshold: float, whole: bool, by_share: bool) -> str:
+def _verdict(
+    flagged: bool, suspect: bool, score: float, threshold: float, confidence: float, whole: bool, by_share: bool
+) -> str:
     """Return what was decided of a row, and by what."""
     chance = f"its score is {score:.3g}, the threshold {threshold:.3g}"
     if flagged and by_share:
         return f"is flagged as one of the share that was asked for: {chance}"
     if flagged and score > threshold:
-        return f"is wrong {'as a whole' if whole else 'in single cells'}: {chance}"
+        # Never more than is shown: 0.9996 is not 100 %.
+        sure = f"{np.floor(1000.0 * confidence) / 10.0:.4g} % of the rows that are as far out are wrong"
+        return f"is wrong {'as a whole' if whole else 'in single cells'}: {chance}, and about {sure}"
     if flagged:
         return f"was given as wrong, though it would not have been flagged: {chance}"
     if score > threshold:

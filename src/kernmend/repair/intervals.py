@@ -1,4 +1,4 @@
-"""Intervals of mended values: a half-width for each, the product of a quantile and a scale.
+"""Intervals of mended values: a half-width for each, the product of a quantile and a scale, or those of the column.
 
     half-width of entry j of a mended row a = q(kind) f_j(kind) s_j(a),
     s_j(a)^2 = mean over the nearest good rows b of (b_j - a_j)^2  +  (FLOOR spread_j)^2
@@ -6,6 +6,10 @@
 The scale f s is known before the truth is. s is large where good rows differ from each other. For single entries, f is
 large for columns of which the others say little (`column_factors`); for rows that are wrong as a whole it is 1. The
 quantile q is one for each kind of change (`KINDS`) and comes from `conformal.py`.
+
+Where this would be wider than the column, the mended value says nothing. The truth is then one of the values of its
+column, whatever became of the row: the interval is the central share of the good values (`own_intervals`), and reaches
+to the mended value. The quantiles are those of the other values alone, so that both sorts are covered at the level.
 """
 
 from dataclasses import dataclass
@@ -18,9 +22,9 @@ from kernmend._typing import Array
 from kernmend.detect.entries import Conditional
 from kernmend.linalg.distances import row_blocks, squared_distances
 
-KINDS = ("whole", "entries", "missing")
-"""What rows are changed in: rows wrong as a whole, rows with single wrong entries, rows that only lack entries."""
-WHOLE, ENTRIES, MISSING = range(3)
+KINDS = ("whole", "one", "several", "missing")
+"""What rows are changed in: as a whole, in one wrong entry, in several, or only where they lack entries."""
+WHOLE, ONE, SEVERAL, MISSING = range(4)
 NEAREST = 12
 """Good rows that a scale is the spread of: the relative error of a standard deviation of 12 values is a fifth."""
 MOST = 600
@@ -37,25 +41,26 @@ SAME = 1e-12
 class Intervals:
     """How sure mended values are, at one level.
 
-    `quantiles` has the multiple of the scale for each of `KINDS`, infinite where nothing is known of a kind, `factors`
-    that of each column for single entries. `widths` are those of the columns themselves, the central share `level` of
-    the good values, and `spreads` their standard deviations; `L` are good rows. All are in the units in which rows are
-    compared.
+    `quantiles` has the multiple of the scale for each of `KINDS`, infinite where nothing is known of a kind, `wrong`
+    the share of the values changed in this way that were wrong, `factors` those of each column for single entries.
+    `lowest` and `highest` are the ends of the intervals of the columns themselves, and `spreads` their standard
+    deviations; `L` are good rows. All are in the units in which rows are compared.
     """
 
     level: float
     quantiles: Array
+    wrong: Array
     factors: Array
-    widths: Array
+    lowest: Array
+    highest: Array
     spreads: Array
     L: Array
 
     @classmethod
-    def against(cls, L: Array, level: float, quantiles: Array, factors: Array) -> "Intervals":
+    def against(cls, L: Array, level: float, quantiles: Array, wrong: Array, factors: Array) -> "Intervals":
         """Return the intervals with scales from the good rows `L`."""
-        low, high = np.quantile(L, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
-        widths = np.where(high > low, high - low, np.ptp(L, axis=0))
-        return cls(level, quantiles, factors, widths, L.std(axis=0), some_rows(L))
+        low, high = own_intervals(L, level)
+        return cls(level, quantiles, wrong, factors, low, high, L.std(axis=0), some_rows(L))
 
     def half_widths(self, A: Array, kinds: NDArray[np.intp]) -> Array:
         """Return the half-widths of the entries of mended rows, `kinds` saying in what each row was changed."""
@@ -64,10 +69,32 @@ class Intervals:
         out: Array = np.where(np.isinf(quantiles), np.inf, np.where(np.isinf(quantiles), 1.0, quantiles) * scale)
         return out
 
+    @property
+    def widths(self) -> Array:
+        """The widths of the intervals of the columns themselves."""
+        return self.highest - self.lowest
+
     def unsure(self, half_widths: Array) -> NDArray[np.bool_]:
         """Return which intervals are wider than their column: they say no more than that the value is one of it."""
-        out: NDArray[np.bool_] = 2.0 * half_widths > self.widths
+        out: NDArray[np.bool_] = np.isinf(half_widths) | (2.0 * half_widths > self.widths)
         return out
+
+
+def own_intervals(L: Array, level: float) -> tuple[Array, Array]:
+    """Return the ends of the central share `level` of the values of each column; of its range where these are equal.
+
+    One more row like these lies between them with a chance of `level`. They are infinite where rows are too few.
+
+    >>> [end.tolist() for end in own_intervals(np.arange(19.0)[:, np.newaxis], 0.8)]
+    [[1.0], [17.0]]
+    """
+    n, values = len(L), np.sort(L, axis=0)
+    first = int(np.floor((n + 1) * (1.0 - level) / 2.0 + 1e-9)) - 1
+    if first < 0:
+        infinite = np.full(L.shape[1], np.inf)
+        return -infinite, infinite
+    low, high = values[first], values[n - 1 - first]
+    return np.where(high > low, low, values[0]), np.where(high > low, high, values[-1])
 
 
 def by_kind(factors: Array, kinds: Any) -> Array:
@@ -122,18 +149,34 @@ def scales(A: Array, L: Array, spreads: Array, left_out: NDArray[np.intp] | None
     return np.asarray(np.sqrt(out + np.square(FLOOR * spreads)))
 
 
-def conformal_quantile(residuals: Array, level: float, weights: Array | None = None) -> float:
-    """Return the least value that one more residual, exchangeable with these, exceeds with a chance of 1 - level.
+def conformal_quantile(residuals: Array, level: float, weights: Array | None = None, limits: Any = np.inf) -> float:
+    """Return the least value q that one more residual, exchangeable with these, exceeds with a chance of 1 - level.
 
     It is the one of rank ceil((m + 1) level) of the m residuals, infinite where there are too few. With weights, it is
-    the first at which their sum is level times that of all, the one more with the mean weight among them.
+    the first at which their sum is level times that of all, the one more with the mean weight among them. With limits,
+    only the residuals whose limit is q or more count for q.
 
     >>> conformal_quantile(np.arange(1.0, 10.0), 0.9), conformal_quantile(np.arange(8.0), 0.9)
     (9.0, inf)
+    >>> conformal_quantile(np.array([1.0, 1.0, 9.0, 9.0]), 0.6, limits=np.array([5.0, 5.0, 0.5, 0.5]))
+    1.0
     """
     if not residuals.size:
         return float("inf")
     weights = np.ones(residuals.size) if weights is None else weights / weights.mean()
-    order = np.argsort(residuals)
-    reached = np.cumsum(weights[order]) >= level * (residuals.size + 1) * (1.0 - 1e-12)
-    return float(residuals[order[np.argmax(reached)]]) if reached.any() else float("inf")
+    limits = np.broadcast_to(np.asarray(limits, dtype=np.float64), residuals.shape)
+    q = np.sort(residuals)
+    within = _sum_below(residuals, weights, q, "right")
+    # Those beyond their limit, and those of them that are within: max(residual, limit) <= q, limit < q.
+    beyond = _sum_below(limits, weights, q, "left")
+    both = _sum_below(np.maximum(residuals, np.nextafter(limits, np.inf)), weights, q, "right")
+    reached = within - both >= level * (weights.sum() - beyond + 1.0) * (1.0 - 1e-12)
+    return float(q[np.argmax(reached)]) if reached.any() else float("inf")
+
+
+def _sum_below(values: Array, weights: Array, points: Array, side: Any) -> Array:
+    """Return the sum of the weights of the values below each point; `side` "right" counts equal ones too."""
+    order = np.argsort(values)
+    sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+    out: Array = sums[np.searchsorted(values[order], points, side=side)]
+    return out

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector, Found
-from kernmend.repair.intervals import ENTRIES, MISSING, WHOLE, Intervals, scales, some_rows
+from kernmend.repair.intervals import MISSING, ONE, SEVERAL, WHOLE, Intervals, scales, some_rows
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units
 
@@ -142,16 +142,38 @@ class RowMender:
 
     def kinds(self, found: Found) -> NDArray[np.intp]:
         """Return in what each row is changed, if it is: a number of `KINDS`."""
-        return np.where(self.partly_wrong(found), ENTRIES, np.where(found.rows, WHOLE, MISSING))
+        entries = np.where(found.entries.sum(axis=1) > 1, SEVERAL, ONE)
+        return np.where(self.partly_wrong(found), entries, np.where(found.rows, WHOLE, MISSING))
 
     def partly_wrong(self, found: Found) -> NDArray[np.bool_]:
         """Return which rows are wrong in single entries only: without these they look as good rows do."""
         return found.rows & ~found.whole if self.by_entries else np.zeros(len(found.rows), dtype=bool)
 
-    def mended_anyway(self, X: Array, flagged: bool) -> Array:
-        """Return one row of the data as it would be if unsure values were mended as all others."""
-        known = np.array([flagged])
-        return replace(self, intervals=None).mend(X, ~known, known)[0]
+    def mended_anyway(self, X: Array, flagged: NDArray[np.bool_]) -> Array:
+        """Return rows of the data as they would be if unsure values were mended as all others."""
+        return replace(self, intervals=None).mend(X, ~flagged, flagged)[0]
+
+    def ends(
+        self, new: Array, half: Array, unsure: NDArray[np.bool_], columns: NDArray[np.intp]
+    ) -> tuple[Array, Array]:
+        """Return the ends of the intervals of values of some columns, in the units of the data.
+
+        Those of unsure values are the ends of their columns' own intervals, and reach to the value. Rows in units of
+        their own have none of these: what the columns of good rows span says little of a row whose units are wrong.
+        """
+        low, high = new - half, new + half
+        if self.intervals is not None and not self.units.by_rows:
+            low = np.where(unsure, np.fmin(self._of_columns(self.intervals.lowest)[columns], new), low)
+            high = np.where(unsure, np.fmax(self._of_columns(self.intervals.highest)[columns], new), high)
+        if self.mender.bounds is None:
+            return low, high
+        least, most = (self._of_columns(side)[columns] for side in self.mender.bounds)
+        return np.maximum(low, least), np.minimum(high, most)
+
+    def _of_columns(self, values: Array) -> Array:
+        """Return one value of each column in the units of the data, where these are not those of rows."""
+        out: Array = self.units.back(values[np.newaxis], values[np.newaxis])[0]
+        return out
 
     def expectation(self, X: Array, told: NDArray[np.bool_], *, whole: bool, new: Array) -> tuple[Array, Array]:
         """Return what the marked entries of one row are expected to be, and how far good rows are from that (one sd).

@@ -65,6 +65,16 @@ class Units:
             return ((X - middle) / size).astype(X.dtype, copy=False)
         return X if self.sizes is None else (X / self.sizes).astype(X.dtype, copy=False)
 
+    def again(self, X: Array, truth: Array) -> tuple[Array, Array]:
+        """Return rows in these units that were changed since they entered, and what they were, as if they entered now.
+
+        Rows in units of their own have other units with an error in them than without it.
+        """
+        if not self.by_rows:
+            return X, truth
+        middle, size = row_units(X)
+        return (X - middle) / size, (truth - middle) / size
+
     def leave(self, A: Array, X: Array) -> Array:
         """Return mended rows `A` in the units of `X`, from which they come; what did not change, bit for bit."""
         if self.by_rows:
@@ -119,10 +129,12 @@ def _suited(X: Array, bounded: bool) -> str | None:
     """Return "columns" where columns have units of their own, "rows" where rows are curves of one shape, else None.
 
     Columns of a series (pixels, channels) share a unit, whatever their spreads are: neighbours differ little, or most
-    columns have the same lowest values.
+    columns have the same lowest values. What is missing counts as the median of its column.
     """
     some = X[np.linspace(0, len(X) - 1, min(len(X), SOME_ROWS)).astype(np.intp)].astype(np.float64)
-    if some.shape[1] >= MANY_COLUMNS and not np.isnan(some).any():
+    if some.shape[1] >= MANY_COLUMNS:
+        if np.isnan(some).any():
+            some = np.where(np.isnan(some), np.nanmedian(X, axis=0), some)
         if _ordered(some):
             return "rows" if not bounded and _one_shape(some) else None
         lowest = np.quantile(some, 0.1, axis=0)
