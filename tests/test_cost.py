@@ -13,6 +13,12 @@ from kernmend.repair.cost import DOUBT, FIRST, RIVAL
 from kernmend.repair.mender import Settings
 
 
+@pytest.fixture(autouse=True)
+def always_worth_it(monkeypatch):
+    """Small data are raced too, as large ones are."""
+    monkeypatch.setattr("kernmend.repair.cost.WORTH", 0)
+
+
 def injection(seed, n=260, d=20):
     """Return an injection of noise into rows of a curved surface, and the kernels to try."""
     X, bad = gaussian_noise(make_cubic_surface(n, d, random_state=seed), 0.1, random_state=seed)
@@ -84,3 +90,11 @@ def test_few_rows_are_tried_all_at_once():
     start = Settings(kernels[1], 1e-4, RowError, 0.1)
     whole, race = (trials.cost(start, whole=False, racing=racing) for racing in (False, True))
     assert [whole(each) for each in settings_of(kernels)] == [race(each) for each in settings_of(kernels)]
+
+
+def test_small_data_are_tried_all_at_once(monkeypatch):
+    monkeypatch.setattr("kernmend.repair.cost.WORTH", 10**9)
+    trials, kernels = injection(0)
+    start = Settings(kernels[1], 1e-4, RowError, 0.1)
+    whole, race = (trials.cost(start, whole=False, racing=racing) for racing in (False, True))
+    assert [whole(each) for each in settings_of(kernels)[:6]] == [race(each) for each in settings_of(kernels)[:6]]

@@ -20,6 +20,8 @@ RIVAL = 1.3
 """Times the best cost: error models above it are not tried a second time."""
 FIRST, FEWEST = 0.25, 8
 """Share of the rows that is tried first, and the least number of those for which it is worth it."""
+WORTH = 10_000
+"""Entries of the reference from which on few rows take clearly less time than all: below, calls take most of it."""
 SURE = 2.0
 """Standard errors of the mean difference of rows by which settings are clearly worse."""
 
@@ -106,7 +108,8 @@ class Cost:
     def _try(self, settings: Settings) -> tuple[float, float]:
         """Return both parts of the cost, estimated from the first rows where these are clearly worse than the best."""
         n = len(self.truth)
-        count = int(FIRST * n) if self.racing and FIRST * n >= FEWEST else n
+        in_parts = self.racing and FIRST * n >= FEWEST and self.mender.L.size >= WORTH
+        count = int(FIRST * n) if in_parts else n
         first = left = self._left(settings, slice(0, count))
         if count < n:
             least = self._least(settings, first)
