@@ -27,11 +27,24 @@ def pytest_collection_modifyitems(items):
         seen.add(name)
 
 
+def hurry(patch):
+    """Choose settings in a hurry: for tests in which it does not matter which ones, and there are many of them."""
+    patch.setattr("kernmend.repair.calibrate.SEARCH_ITERATIONS", 2)
+    patch.setattr("kernmend.repair.calibrate.PASSES", (1, 1))
+
+
 @pytest.fixture
 def quick_calibration(monkeypatch):
-    """Settings are chosen in a hurry: for tests in which it does not matter which ones, and there are many of them."""
-    monkeypatch.setattr("kernmend.repair.calibrate.SEARCH_ITERATIONS", 2)
-    monkeypatch.setattr("kernmend.repair.calibrate.PASSES", (1, 1))
+    """Settings are chosen in a hurry."""
+    hurry(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def module_calibration():
+    """Settings are chosen in a hurry in all tests of a file, and in what they share."""
+    with pytest.MonkeyPatch.context() as patch:
+        hurry(patch)
+        yield
 
 
 class Never:

@@ -62,6 +62,18 @@ def test_given_numbers_are_used():
     np.testing.assert_allclose(held, wrong, atol=1e-2)
 
 
+def test_a_smaller_cutoff_of_the_same_kernel_is_not_cut_by_the_first(monkeypatch):
+    """Of many rows only the eigenpairs above a cut-off are kept: one that is smaller needs more of them."""
+    monkeypatch.setattr("kernmend.linalg.eigen._DENSE_BELOW", 300)
+    good = make_cubic_surface(400, 5, random_state=0)
+    settings = [Settings(RBF(0.05), cutoff, "rows", 0.5) for cutoff in (1e-3, 1e-5, 1e-4)]
+    mender, s = Mender(good), np.linalg.eigvalsh(RBF(0.05).gram(good))
+    for each in settings:
+        expected = np.sum(s > each.cutoff * len(good))
+        assert mender.rank(each) == mender.reference(each).rank == expected
+    assert mender._spectra[RBF(0.05)][0].size < len(good)
+
+
 def test_the_cutoff_is_a_share_of_the_trace():
     good, _, _ = surface(0)
     settings = Settings(RBF(0.05), 1e-3, "rows", 0.5)

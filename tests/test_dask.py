@@ -17,11 +17,11 @@ dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")  # what is lazy is compared with what is in memory
-CHUNKS = ((301, 7, 0, 392), (13, 7))
+CHUNKS = ((201, 7, 0, 242), (13, 7))
 PYTHON = sys.executable
 
 
-def noisy(n=700, d=20, seed=0):
+def noisy(n=450, d=20, seed=0):
     return gaussian_noise(make_cubic_surface(n, d, random_state=seed), 0.1, random_state=seed)[0]
 
 
@@ -57,7 +57,7 @@ def check_same(lazy, known):
     ],
 )
 def test_arrays_give_the_same_numbers_as_in_memory(X):
-    chunks = CHUNKS if len(X) == 700 else ((100, 160), (13, 7))
+    chunks = CHUNKS if len(X) == 450 else ((100, 160), (13, 7))
     lazy = da.from_array(X, chunks=chunks)
     est, known = recovery().fit(lazy), recovery().fit(X)
     check_same(est, known)
@@ -95,9 +95,12 @@ def test_wrong_entries_and_units():
 def test_chunks_that_end_where_blocks_in_memory_do_give_the_same_bits(monkeypatch):
     blocks = _large.blocks
     monkeypatch.setattr(_large, "blocks", lambda n, **first: blocks(n, 50, **first))
-    X = noisy(400, 18)
+    X = noisy(260, 18)
     X[::9, :3] += 4.0
-    est, known = recovery(error="entries").fit(da.from_array(X, chunks=(150, 18))), recovery(error="entries").fit(X)
+    est, known = (
+        recovery(error="entries", landmarks=120).fit(da.from_array(X, chunks=(150, 18))),
+        recovery(error="entries", landmarks=120).fit(X),
+    )
     for name in ("recovered_", "outlier_scores_", "outliers_", "entry_outliers_"):
         np.testing.assert_array_equal(getattr(est, name).compute(), getattr(known, name))
 

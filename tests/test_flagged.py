@@ -220,6 +220,7 @@ def test_bad_bounds(bounds):
         KernelRecovery(bounds=bounds).fit(X)
 
 
+@pytest.mark.usefixtures("quick_calibration")
 @pytest.mark.parametrize("error", ["auto", *ERRORS])
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", RationalQuadratic(0.05)], ids=str)
 def test_every_kernel_with_every_error_model(kernel, error):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from kernmend import KernelRecovery, load
 from kernmend.datasets import make_circle
@@ -23,7 +24,7 @@ from kernmend.repair.intervals import (
 )
 from kernmend.repair.units import Units
 
-pytestmark = pytest.mark.usefixtures("quick_calibration")
+pytestmark = pytest.mark.usefixtures("module_calibration")
 
 
 def table(seed=0, n=150, d=6):
@@ -35,6 +36,12 @@ def table(seed=0, n=150, d=6):
     X[rows[8:11]] += 9.0 * rng.standard_normal((3, d))
     X[rows[30:50], rng.integers(0, d, 20)] = np.nan
     return truth, X
+
+
+@pytest.fixture(scope="module")
+def known(module_calibration):
+    """A default fit to `table()`, shared by tests that only read it."""
+    return KernelRecovery().fit(table()[1])
 
 
 # --- the quantile -----------------------------------------------------------------------------------------------------
@@ -206,9 +213,8 @@ def test_coverage_on_exchangeable_data():
     assert 0.82 < np.mean(missing) <= 0.98
 
 
-def test_a_higher_level_is_wider():
-    _, X = table()
-    low, high = (KernelRecovery(interval=level).fit(X) for level in (0.6, 0.9))
+def test_a_higher_level_is_wider(known):
+    low, high = KernelRecovery(interval=0.6).fit(table()[1]), known
     assert (high._rows.intervals.quantiles >= low._rows.intervals.quantiles).all()
     np.testing.assert_array_equal(low.recovered_, high.recovered_)
     assert (low.half_widths_[low.half_widths_ > 0] <= high.half_widths_[low.half_widths_ > 0]).all()
@@ -290,28 +296,24 @@ def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
     assert shares[3] > 0.5
 
 
-def test_intervals_do_not_depend_on_the_order_of_the_rows():
+def test_intervals_do_not_depend_on_the_order_of_the_rows(known):
     _, X = table()
-    order = np.random.default_rng(1).permutation(len(X))
-    one, other = KernelRecovery().fit(X), KernelRecovery().fit(X[order])
-    np.testing.assert_allclose(one._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-5)
+    other = KernelRecovery().fit(X[np.random.default_rng(1).permutation(len(X))])
+    np.testing.assert_allclose(known._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-5)
 
 
-def test_intervals_scale_with_the_data():
-    _, X = table()
-    one, large = KernelRecovery().fit(X), KernelRecovery().fit(1024.0 * X)
-    np.testing.assert_allclose(large.half_widths_, 1024.0 * one.half_widths_, rtol=1e-3)
+def test_intervals_scale_with_the_data(known):
+    large = KernelRecovery().fit(1024.0 * table()[1])
+    np.testing.assert_allclose(large.half_widths_, 1024.0 * known.half_widths_, rtol=1e-3)
 
 
-def test_ctrl_c_while_intervals_are_calibrated_leaves_the_fit(monkeypatch):
+def test_ctrl_c_while_intervals_are_calibrated_leaves_the_fit(monkeypatch, known):
     def interrupt(self):
         raise KeyboardInterrupt
 
-    _, X = table()
-    before = KernelRecovery().fit(X)
     monkeypatch.setattr(conformal.Trial, "residuals", interrupt)
-    est = KernelRecovery().fit(X)
-    np.testing.assert_array_equal(est.recovered_, before.recovered_)
+    est = KernelRecovery().fit(table()[1])
+    np.testing.assert_array_equal(est.recovered_, known.recovered_)
     assert np.isinf(est._rows.intervals.quantiles).all()
     assert est.unsure_.sum() == len(est.changes_)
 
@@ -347,8 +349,14 @@ def doubtful():
     return X
 
 
-def test_unsure_values_are_marked(doubtful):
-    est = KernelRecovery().fit(doubtful)
+@pytest.fixture(scope="module")
+def mended(doubtful, module_calibration):
+    """A default fit to doubtful data, shared by tests that only read it."""
+    return KernelRecovery().fit(doubtful)
+
+
+def test_unsure_values_are_marked(mended):
+    est = mended
     assert est.unsure_[[3, 40], 5].all()
     wide = 2 * est.half_widths_ > est._rows.intervals.highest - est._rows.intervals.lowest
     np.testing.assert_array_equal(est.unsure_, wide & (est.half_widths_ > 0))
@@ -357,8 +365,8 @@ def test_unsure_values_are_marked(doubtful):
     assert all(("unsure" in reason) == est.unsure_[where] for where, reason in reasons.items())
 
 
-def test_unsure_values_are_left_blank(doubtful, tmp_path):
-    mended, blank = (KernelRecovery(unsure=what).fit(doubtful) for what in ("mend", "blank"))
+def test_unsure_values_are_left_blank(doubtful, mended, tmp_path):
+    blank = KernelRecovery(unsure="blank").fit(doubtful)
     np.testing.assert_array_equal(blank.unsure_, mended.unsure_)
     np.testing.assert_array_equal(blank.recovered_, np.where(mended.unsure_, np.nan, mended.recovered_))
     again = load(blank.save(tmp_path / "model"))
@@ -366,8 +374,8 @@ def test_unsure_values_are_left_blank(doubtful, tmp_path):
     assert np.isnan(again.transform(doubtful[[3]])[0, 5])
 
 
-def test_unsure_values_stay(doubtful):
-    mended, kept = (KernelRecovery(unsure=what).fit(doubtful) for what in ("mend", "keep"))
+def test_unsure_values_stay(doubtful, mended):
+    kept = KernelRecovery(unsure="keep").fit(doubtful)
     np.testing.assert_array_equal(kept.recovered_, np.where(mended.unsure_, doubtful, mended.recovered_))
 
 
@@ -401,19 +409,14 @@ def test_unsure_is_one_of_three_and_needs_intervals():
         KernelRecovery(unsure="blank", interval=None).fit(np.eye(5))
 
 
-def test_no_intervals_are_no_half_widths_and_the_same_values():
+def test_no_intervals_are_no_half_widths_and_the_same_values(known):
+    """Also where the fit before had them."""
     _, X = table()
-    plain, sure = KernelRecovery(interval=None).fit(X), KernelRecovery().fit(X)
+    plain = clone(known).fit(X[:40]).set_params(interval=None).fit(X)
     assert not hasattr(plain, "half_widths_")
     assert not plain.unsure_.any()
-    np.testing.assert_array_equal(plain.recovered_, sure.recovered_)
+    np.testing.assert_array_equal(plain.recovered_, known.recovered_)
     assert np.isnan(plain.changes_.records["low"]).all()
-
-
-def test_the_next_fit_forgets_half_widths():
-    _, X = table()
-    est = KernelRecovery().fit(X).set_params(interval=None).fit(X)
-    assert not hasattr(est, "half_widths_")
 
 
 def test_some_rows_are_evenly_spaced():

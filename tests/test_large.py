@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from benchmarks.landmarks import swiss_roll
 from kernmend import KernelRecovery
 from kernmend.datasets import make_circle, make_cubic_surface
 from kernmend.datasets.corruption import gaussian_noise, uniform_outliers
@@ -32,6 +33,23 @@ def test_one_row_more_changes_at_most_one_landmark():
     for n in (50, 51, 400):
         few, many = (set(_large.draw_landmarks(rows, 20, 3)) for rows in (n, n + 1))
         assert len(few - many) <= 1
+
+
+@pytest.mark.usefixtures("quick_calibration")
+def test_the_end_of_a_roll_is_not_lost():
+    """Landmarks are drawn at random: the outer end of a swiss roll is a hundredth of the rows, and of them."""
+    X, wrong, _, rare = swiss_roll(4000)
+    flags = KernelRecovery(interval=None).fit(X).outliers_
+    assert f1_score(wrong, flags) > 0.85
+    assert flags[~wrong].mean() < 0.01
+    assert flags[rare & ~wrong].mean() < 0.1
+
+
+@pytest.mark.usefixtures("quick_calibration")
+def test_one_row_more_changes_few_flags():
+    X = swiss_roll(1201)[0]
+    one, more = (KernelRecovery(landmarks=600, interval=None).fit(X[:n]).outliers_ for n in (1200, 1201))
+    assert (one != more[:1200]).mean() < 0.005
 
 
 def test_blocks_cover_all_rows_once():
@@ -105,9 +123,9 @@ def test_wrong_cells_outside_the_landmarks_are_marked():
 @pytest.mark.parametrize(("interval", "limit"), [(None, 2.2), (0.9, 3.2)])
 def test_float32_has_no_copy_of_all_rows_in_float64(interval, limit):
     """What more rows take more is the result, not much else; `half_widths_` are float32 and as large as the data."""
-    X = noisy(12000, 100)[1].astype(np.float32)
+    X = gaussian_noise(make_cubic_surface(8000, 100, random_state=0), 0.02, random_state=0)[0].astype(np.float32)
     peaks = []
-    for n in (4000, 12000):
+    for n in (4000, 8000):
         tracemalloc.start()
         KernelRecovery(landmarks=300, error="rows", interval=interval).fit(X[:n])
         peaks.append(tracemalloc.get_traced_memory()[1])

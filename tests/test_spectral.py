@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spectra import block_solver, falling_spectrum, orthogonal, with_spectrum
 
-from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
+from kernmend.linalg import eigen
+from kernmend.linalg.eigen import TopEigenpairs, eigenpairs, eigenpairs_above
 from kernmend.model.kernels import RBF
 from kernmend.model.penalties import cutoff_from_rho, rho_from_cutoff, shrink_eigenvalues
 
@@ -387,3 +388,30 @@ def test_the_matrix_is_not_changed():
     for solver in (TopEigenpairs(), block_solver()):
         solver(K, 1.0)
         np.testing.assert_array_equal(K, copy)
+
+
+# --- eigenpairs above a cut-off, by whichever solver is fastest -------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kept", "all_of_them"), [(8, False), (60, False), (0, True), (230, True)])
+def test_eigenpairs_above_a_cut_off(kept, all_of_them, monkeypatch):
+    """Few, by iterations; some, by a dense solver for a part; none, most or all of few rows: all."""
+    monkeypatch.setattr(eigen, "_DENSE_BELOW", 200)
+    monkeypatch.setattr(eigen, "_SAMPLE", 120)
+    n, cut = 240, 1.0
+    K = with_spectrum(falling_spectrum(n, kept, cut=cut, seed=kept), orthogonal(kept, n))
+    s, U = eigenpairs_above(K, cut)
+    expected, V = expected_top(K, cut)
+    assert (s.size == n) == all_of_them
+    assert np.all(np.diff(s) >= 0)
+    above = s > cut
+    assert above.sum() == expected.size == kept
+    np.testing.assert_allclose(s[above][::-1], expected, rtol=1e-6)
+    np.testing.assert_allclose(U[:, above] @ U[:, above].T, V @ V.T, atol=1e-3)
+
+
+def test_eigenpairs_above_a_cut_off_of_few_rows_are_all():
+    K = with_spectrum(falling_spectrum(50, 5), orthogonal(0, 50))
+    s, U = eigenpairs_above(K, 1.0)
+    np.testing.assert_array_equal(s, eigenpairs(K)[0])
+    np.testing.assert_array_equal(U, eigenpairs(K)[1])

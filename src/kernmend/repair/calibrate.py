@@ -6,9 +6,9 @@ first residuals are no better than the first settings, so this is done twice.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.model.errors import EntryError, RowError, RowSum
 from kernmend.model.kernels import Kernel
+from kernmend.repair.cost import DOUBT, Cost, Judge, excess
 from kernmend.repair.mender import MAX_REFERENCE, Mender, Settings
 
 CUTOFFS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -36,8 +37,6 @@ FEW_ENTRIES = 1 / 3
 """Share of changed entries above which the row is wrong: with noise in all pixels half of them change."""
 FEW_OF_FEW = 0.4
 """`FEW_ENTRIES` for data with few features: one of three, and a little."""
-DOUBT = 1.05
-"""Factor on the cost of the error model that the first mending did not favour: it must be clearly better."""
 LEAST_FEATURES = 4
 """Features from which on a wrong entry can be told from a wrong row."""
 MANY_FEATURES = 16
@@ -47,8 +46,6 @@ PASSES = 1, 3
 are taken for wrong rows more often."""
 FILLING_PASSES = 2
 """Passes over kernels and cut-offs for wrong entries, at most."""
-RIVAL = 1.3
-"""Times the best cost: error models above it are not tried a second time."""
 HELD_OUT = 0.2
 """Share of the good rows that is held out, at most."""
 MAX_INJECTED = 40
@@ -56,20 +53,6 @@ MAX_INJECTED = 40
 SEARCH_ITERATIONS = 25
 """Iterations of each trial: enough to order the settings. With 12 the error model of entries, which takes longer, loses
 to that of rows where single entries are wrong."""
-
-
-class Judge(Protocol):
-    """What tells wrong rows, such as a `Detector`: their scores against good rows, and the threshold."""
-
-    @property
-    def threshold(self) -> float:
-        """The score beyond which a row is wrong."""
-
-    def scores(self, X: Array) -> Array:
-        """Return the score of each row."""
-
-    def judge_against(self, L: Array) -> "Judge":
-        """Return one that holds rows against other good rows."""
 
 
 @dataclass(frozen=True)
@@ -110,17 +93,18 @@ class Injection:
     donors: Array
     judge: Judge | None
 
-    def cost(self, settings: Settings, *, whole: bool) -> "Cost":
+    def cost(self, settings: Settings, *, whole: bool, racing: bool = False) -> "Cost":
         """Inject what these settings take off the flagged rows; return the cost of any settings.
 
         `whole` says that entries are wrong in groups: what is injected should be as much of each as can be had.
+        `racing` says that only the best settings are asked for: the cost of others may be an estimate.
         """
         # What entries lose to being wrong is theirs alone: a refit leaves nothing injected into the others.
         if settings.error.by_entry:
             settings = replace(settings, refit=settings.refit or 1.0, grow=GROW if whole else settings.grow)
         residuals = self.donors - self.mender.mend(self.donors, settings, max_iter=SEARCH_ITERATIONS)
         injected = self.held + residuals[np.arange(self.held.shape[0]) % self.donors.shape[0]]
-        return Cost(self.mender, self.held, injected, self.judge)
+        return Cost(self.mender, self.held, injected, self.judge, SEARCH_ITERATIONS, racing)
 
     def first_settings(self, kernel: Kernel, *, entries: bool) -> Settings:
         """Return how to mend for the first time: entry by entry where a few changed entries make rows look right."""
@@ -176,7 +160,7 @@ def calibrate(
 
     start, coarse = grid.middle(), set(grid.forces)
     for passes in PASSES:
-        cost = injection.cost(settings, whole=favoured.by_entry)
+        cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
         try:
             settings = grid.climb(start, told, coarse=coarse, passes=passes)
         except KeyboardInterrupt:
@@ -224,65 +208,6 @@ def in_order(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     """Return the rows in an order of their own, so that what is drawn from them does not depend on that of the data."""
     out: np.ndarray[Any, Any] = rows[np.lexsort(rows.T[::-1])]
     return out
-
-
-def excess(judge: Judge, X: Array) -> float:
-    """Return the mean score of rows as a share of the threshold; one beyond it counts as 1."""
-    return float(np.clip(judge.scores(X) / max(judge.threshold, 1e-9), 0.0, 1.0).mean())
-
-
-@dataclass
-class Cost:
-    """What is left of the errors that were injected, once mended; each settings once."""
-
-    mender: Mender
-    truth: Array
-    injected: Array
-    judge: Judge | None
-    known: dict[Settings, tuple[float, float]] = field(default_factory=dict)
-    _starts: dict[type[RowSum], Array] = field(default_factory=dict, repr=False)
-    _plain: dict[Settings, Array] = field(default_factory=dict, repr=False)
-
-    def __call__(self, settings: Settings) -> float:
-        """Return the share of the injected error that stays, plus the share of the threshold that scores reach."""
-        return sum(self.parts(settings))
-
-    def rivals(self, best: Settings) -> set[type[RowSum]]:
-        """Return the error models that came near the best settings, if there are others than theirs; with theirs."""
-        others = {other.error for other in self.known if self(other) <= RIVAL * self(best)}
-        return others if len(others) > 1 else set()
-
-    def share(self, settings: Settings) -> float:
-        """Return the share of the injected squared error that stays."""
-        return self.parts(settings)[0]
-
-    def parts(self, settings: Settings) -> tuple[float, float]:
-        """Return both parts of the cost."""
-        if settings not in self.known:
-            A = self._mended(settings)
-            injected = float(np.sum(np.square(self.injected - self.truth)))
-            injected = min(injected, self.truth.shape[0] * self.mender.scale**2)  # as far as any other good row
-            share = float(np.sum(np.square(A - self.truth))) / max(injected, 1e-300)
-            self.known[settings] = share, max(self._excess(A) - self._natural, 0.0)
-        return self.known[settings]
-
-    def _mended(self, settings: Settings) -> Array:
-        """Return the injected rows, mended. Settings that differ in the refit share what goes before it."""
-        if settings.error not in self._starts:
-            self._starts[settings.error] = self.mender.start(self.injected, settings.error)
-        start, plain = self._starts[settings.error], replace(settings, refit=0.0, grow=0)
-        if plain not in self._plain:
-            self._plain[plain] = self.mender.mend(self.injected, plain, start=start, max_iter=SEARCH_ITERATIONS)
-        A = self._plain[plain]
-        return self.mender.refit(A, self.injected, settings, start=start, max_iter=SEARCH_ITERATIONS)
-
-    @cached_property
-    def _natural(self) -> float:
-        """The excess of the good rows themselves."""
-        return self._excess(self.truth)
-
-    def _excess(self, A: Array) -> float:
-        return 0.0 if self.judge is None else excess(self.judge, A)
 
 
 @dataclass(frozen=True)

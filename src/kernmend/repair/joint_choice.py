@@ -27,8 +27,9 @@ from kernmend.model.errors import RowError, RowSum
 from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.model.tuning import centred_trace, pulls
-from kernmend.repair.calibrate import DOUBT, MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
+from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
 from kernmend.repair.completion import schatten_lam
+from kernmend.repair.cost import DOUBT
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
 from kernmend.repair.mender import Mender, Settings
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.linalg.coordinates import Span, Within
 from kernmend.linalg.distances import capped_squared_distances, median_squared_distance, squared_distances
-from kernmend.linalg.eigen import eigenpairs
+from kernmend.linalg.eigen import eigenpairs_above
 from kernmend.model.errors import RowSum, Sizes, error_model
 from kernmend.model.graphs import similar_features
 from kernmend.model.kernels import Kernel
@@ -48,14 +48,15 @@ class Settings:
 class Mender:
     """Mends rows against the good rows `L`.
 
-    Keeps one eigendecomposition for each kernel it has met, and the reference it used last.
+    Keeps one eigendecomposition for each kernel it has met, and the reference it used last. Of many rows the
+    decomposition has the eigenpairs above a cut-off only, which stands beside it.
     """
 
     L: Array
     bounds: tuple[Array, Array] | None = None
     fixed_lam: float | None = None
     fixed_cutoff: float | None = None
-    _spectra: dict[Kernel, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+    _spectra: dict[Kernel, tuple[Array, Array, float]] = field(default_factory=dict, repr=False)
     _last: tuple[Kernel, float, bool, Reference] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -71,8 +72,15 @@ class Mender:
         if self._last is None or self._last[:3] != key:
             self._last = None  # before the next one is made
             L = self._span.coordinates(self.L) if within and self._span else self.L
-            self._last = *key, Reference.from_eigenpairs(settings.kernel, L, *self._spectrum(settings.kernel), key[1])
+            s, U = self._spectrum(settings.kernel, key[1])
+            self._last = *key, Reference.from_eigenpairs(settings.kernel, L, s, U, key[1])
         return self._last[3]
+
+    def rank(self, settings: Settings) -> int:
+        """Return how many eigenvectors are kept: settings in which this alone is the same are the same."""
+        cutoff = self.cutoff(settings)
+        s = self._spectrum(settings.kernel, cutoff)[0]
+        return max(1, s.size - int(np.searchsorted(s, cutoff, side="right")))
 
     def cutoff(self, settings: Settings) -> float:
         """Return the eigenvalue cut-off itself: a share of the trace of the Gram matrix, unless it was given."""
@@ -191,7 +199,10 @@ class Mender:
         """Which features go with which, as a sparse matrix."""
         return similar_features(self.L)
 
-    def _spectrum(self, kernel: Kernel) -> tuple[Array, Array]:
-        if kernel not in self._spectra:
-            self._spectra[kernel] = eigenpairs(kernel.gram(self.L))
-        return self._spectra[kernel]
+    def _spectrum(self, kernel: Kernel, cutoff: float) -> tuple[Array, Array]:
+        """Return eigenpairs of the Gram matrix, those above the cut-off among them."""
+        known = self._spectra.get(kernel)
+        if known is None or known[2:] > (cutoff,):  # models of before have all pairs, and no third entry
+            s, U = eigenpairs_above(kernel.gram(self.L), cutoff)
+            self._spectra[kernel] = known = s, U, cutoff if s.size < len(self.L) else 0.0
+        return known[:2]

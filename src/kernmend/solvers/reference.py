@@ -44,18 +44,18 @@ class Reference:
 
     @classmethod
     def from_eigenpairs(cls, kernel: Kernel, L: Array, s: Array, U: Array, cutoff: float) -> "Reference":
-        """Return the span of the eigenvectors with eigenvalues above `cutoff`, from all eigenpairs of K(L), ascending.
+        """Return the span of the eigenvectors with eigenvalues above `cutoff`, from eigenpairs of K(L), ascending.
 
-        One decomposition then serves several cut-offs.
+        These are all, or those above some smaller value: one decomposition then serves several cut-offs.
         """
         return cls.from_largest(kernel, L, s, U, s.size - int(np.searchsorted(s, cutoff, side="right")))
 
     @classmethod
     def from_largest(cls, kernel: Kernel, L: Array, s: Array, U: Array, rank: int) -> "Reference":
-        """Return the span of the eigenvectors of the `rank` largest eigenvalues, at least one, from all, ascending."""
+        """Return the span of the eigenvectors of the `rank` largest eigenvalues, at least one, from some, ascending."""
         first = s.size - min(max(rank, 1), s.size)
         kept = s[first:]
-        rounding = float(np.finfo(s.dtype).eps) * s.size * float(s[-1])
+        rounding = float(np.finfo(s.dtype).eps) * U.shape[0] * float(s[-1])
         weight = np.divide(1.0, np.sqrt(np.maximum(kept, 0.0)), out=np.zeros_like(kept), where=kept > rounding)
         V: Array = U[:, first:] * weight
         return cls(kernel, L, V, _ROUNDING * (float(np.mean(kernel.diag(L))) or 1.0))

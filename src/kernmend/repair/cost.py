@@ -1,0 +1,173 @@
+"""What settings leave of errors that were injected into good rows, by as few trials as tell them apart.
+
+In a race a trial mends some of the rows first. Settings that are clearly worse on those than the best so far, row by
+row, are not tried on the others: their cost is then an estimate, which is above that of the best.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from kernmend._typing import Array
+from kernmend.model.errors import RowSum
+from kernmend.repair.mender import Mender, Settings
+
+DOUBT = 1.05
+"""Factor on the cost of the error model that the first mending did not favour: it must be clearly better."""
+RIVAL = 1.3
+"""Times the best cost: error models above it are not tried a second time."""
+FIRST, FEWEST = 0.25, 8
+"""Share of the rows that is tried first, and the least number of those for which it is worth it."""
+WORTH = 10_000
+"""Entries of the reference from which on few rows take clearly less time than all: below, calls take most of it."""
+SURE = 2.0
+"""Standard errors of the mean difference of rows by which settings are clearly worse."""
+
+
+class Judge(Protocol):
+    """What tells wrong rows, such as a `Detector`: their scores against good rows, and the threshold."""
+
+    @property
+    def threshold(self) -> float:
+        """The score beyond which a row is wrong."""
+
+    def scores(self, X: Array) -> Array:
+        """Return the score of each row."""
+
+    def judge_against(self, L: Array) -> "Judge":
+        """Return one that holds rows against other good rows."""
+
+
+def excess(judge: Judge, X: Array) -> float:
+    """Return the mean score of rows as a share of the threshold; one beyond it counts as 1."""
+    return float(excesses(judge, X).mean())
+
+
+def excesses(judge: Judge, X: Array) -> Array:
+    """Return the score of each row as a share of the threshold, at most 1."""
+    shares: Array = np.clip(judge.scores(X) / max(judge.threshold, 1e-9), 0.0, 1.0)
+    return shares
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of some rows: the squared error of each, in units of the mean that was injected, and its excess."""
+
+    errors: Array
+    excesses: Array
+
+    def and_of(self, other: "Left") -> "Left":
+        """Return what is left of these rows and the others."""
+        return Left(np.append(self.errors, other.errors), np.append(self.excesses, other.excesses))
+
+
+@dataclass
+class Cost:
+    """What is left of the errors that were injected, once mended; each settings once.
+
+    Settings that differ in the cut-off only, and keep the same eigenvectors, are one.
+    """
+
+    mender: Mender
+    truth: Array
+    injected: Array
+    judge: Judge | None
+    max_iter: int
+    racing: bool = False
+    """Whether settings that are clearly worse on the first rows than others that were tried are not tried on all."""
+    known: dict[Settings, tuple[float, float]] = field(default_factory=dict)
+    _best: tuple[float, type[RowSum], Left] | None = field(default=None, repr=False)
+    _same: dict[Settings, tuple[float, float]] = field(default_factory=dict, repr=False)
+    _starts: dict[type[RowSum], Array] = field(default_factory=dict, repr=False)
+    _plain: dict[tuple[Settings, int], Array] = field(default_factory=dict, repr=False)
+
+    def __call__(self, settings: Settings) -> float:
+        """Return the share of the injected error that stays, plus the share of the threshold that scores reach."""
+        return sum(self.parts(settings))
+
+    def rivals(self, best: Settings) -> set[type[RowSum]]:
+        """Return the error models that came near the best settings, if there are others than theirs; with theirs."""
+        others = {other.error for other in self.known if self(other) <= RIVAL * self(best)}
+        return others if len(others) > 1 else set()
+
+    def share(self, settings: Settings) -> float:
+        """Return the share of the injected squared error that stays."""
+        return self.parts(settings)[0]
+
+    def parts(self, settings: Settings) -> tuple[float, float]:
+        """Return both parts of the cost."""
+        if settings not in self.known:
+            same = replace(settings, cutoff=float(self.mender.rank(settings)))
+            if same not in self._same:
+                self._same[same] = self._try(settings)
+            self.known[settings] = self._same[same]
+        return self.known[settings]
+
+    def _try(self, settings: Settings) -> tuple[float, float]:
+        """Return both parts of the cost, estimated from the first rows where these are clearly worse than the best."""
+        n = len(self.truth)
+        in_parts = self.racing and FIRST * n >= FEWEST and self.mender.L.size >= WORTH
+        count = int(FIRST * n) if in_parts else n
+        first = left = self._left(settings, slice(0, count))
+        if count < n:
+            least = self._least(settings, first)
+            if least is not None:
+                share, above = self._parts(first)
+                return max(share, least - above), above
+            left = first.and_of(self._left(settings, slice(count, n)))
+        parts = self._parts(left)
+        if self._best is None or sum(parts) < self._best[0]:
+            self._best = sum(parts), settings.error, first
+        return parts
+
+    def _parts(self, left: Left) -> tuple[float, float]:
+        """Return both parts of the cost by what is left of the first so many rows."""
+        natural = self._natural[: len(left.errors)]
+        return float(left.errors.mean()), max(float((left.excesses - natural).mean()), 0.0)
+
+    def _least(self, settings: Settings, first: Left) -> float | None:
+        """Return a cost that settings exceed, by what is left of the first rows; None where the others must be tried.
+
+        The best settings are better where the errors of these rows are more than theirs of all rows, or where the
+        difference, row by row, is above 0 by `SURE` standard errors. Another error model must be no rival either.
+        """
+        if self._best is None:
+            return None
+        cost, error, best = self._best
+        least = cost * (DOUBT if settings.error == error else RIVAL)
+        natural = self._natural[: len(first.errors)]
+        difference = first.errors - best.errors
+        difference += np.maximum(first.excesses, natural) - np.maximum(best.excesses, natural)
+        sure = SURE * float(difference.std(ddof=1)) / np.sqrt(len(difference))
+        of_all = float(first.errors.sum()) / len(self.truth)
+        return least if of_all > least or float(difference.mean()) - sure > least - cost else None
+
+    def _left(self, settings: Settings, rows: slice) -> Left:
+        """Return what is left of some of the rows."""
+        A = self._mended(settings, rows)
+        errors = np.square(A - self.truth[rows]).sum(axis=1) / self._injected
+        return Left(errors, np.zeros(len(A)) if self.judge is None else excesses(self.judge, A))
+
+    def _mended(self, settings: Settings, rows: slice) -> Array:
+        """Return some of the injected rows, mended. Settings that differ in the refit share what goes before it."""
+        if settings.error not in self._starts:
+            self._starts[settings.error] = self.mender.start(self.injected, settings.error)
+        X, start = self.injected[rows], self._starts[settings.error][rows]
+        plain = replace(settings, refit=0.0, grow=0)
+        key = plain, rows.start
+        if key not in self._plain:
+            self._plain[key] = self.mender.mend(X, plain, start=start, max_iter=self.max_iter)
+        return self.mender.refit(self._plain[key], X, settings, start=start, max_iter=self.max_iter)
+
+    @cached_property
+    def _injected(self) -> float:
+        """The mean squared error that was injected into a row, at most as far as any other good row is."""
+        injected = float(np.square(self.injected - self.truth).sum()) / len(self.truth)
+        return max(min(injected, self.mender.scale**2), 1e-300)
+
+    @cached_property
+    def _natural(self) -> Array:
+        """The excess of the good rows themselves."""
+        return np.zeros(len(self.truth)) if self.judge is None else excesses(self.judge, self.truth)
