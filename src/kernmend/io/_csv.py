@@ -15,6 +15,7 @@ from kernmend.io._decoding import LINES, Ends, Text, decode, split_records, wide
 from kernmend.io._files import FileError
 from kernmend.io._grid import CELLS, Columns, GridCells, find_columns, grid_dataset
 from kernmend.io._header import LEAST_SAMPLE, SAMPLE, Header, find_header
+from kernmend.io._number_format import is_number
 from kernmend.io._numpy import no_member
 from kernmend.io._text import (
     BLANKS,
@@ -27,6 +28,7 @@ from kernmend.io._text import (
     joined,
     plain,
     replaced,
+    said_delimiter,
 )
 
 # Bytes that do not occur in text.
@@ -49,6 +51,8 @@ class CsvGrid:
     found: Header
     above: int = 0
     """Number of records above the table that are not part of it."""
+    below: int = 0
+    """Number of records below it that are not."""
 
     @property
     def height(self) -> int:
@@ -165,7 +169,8 @@ def _columns(grid: CsvGrid, ask: Request) -> Columns:
 
 def _cut(text: Text, ask: Request) -> CsvGrid:
     """Return the table with its delimiter and header found; FileError if it has no rows or an open quote."""
-    delimiter = ask.layout.delimiter or guess_delimiter(text)
+    said = said_delimiter(text)
+    delimiter = ask.layout.delimiter or said or guess_delimiter(text)
     ends, opened = split_records(text, delimiter)
     if opened is not None:
         raise FileError(f"{ask.path}: the quote opened in line {opened:,} is never closed: close it or double it")
@@ -174,19 +179,21 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
     if not len(filled):
         raise FileError(f"{ask.path}: holds no rows")
     top = _top(whole, filled)
-    above = _preamble(top)
+    above = 1 if said and len(top) > 1 else _preamble(top)
     filled, top = filled[above:], top[above:]
     first = top[0]
     width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
     sample = [first, *(row for row in top[1:] if len(row) == width)]
     found = find_header(sample, MISSING | set(ask.missing), ask.layout.header)
-    if found.names and width == len(first) + 1:  # R leaves out the name of the index
-        first = ["", *first]
+    if found.names and width == len(first) + 1:  # R leaves out the name of the index; others end rows with a delimiter
+        first = [*first, ""] if not any(row[-1] for row in sample[1:]) else ["", *first]
     rows = filled[found.names + found.units :]
+    below = _signature(whole, rows, len(first))
+    rows = rows[: len(rows) - below]
     if len(rows) and (len(first) == 1 or ask.blank):  # with one column an empty line is an empty cell
         rows = np.arange(rows[0], rows[-1] + 1, dtype=rows.dtype)
     header = first if found.names else None
-    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above)
+    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above, below)
 
 
 def _top(grid: CsvGrid, filled: Ends) -> list[list[str]]:
@@ -206,6 +213,18 @@ def _preamble(top: list[list[str]]) -> int:
     """
     width = Counter(map(len, top)).most_common(1)[0][0]
     return next((k for k, row in enumerate(top) if len(row) >= width - 1), 0) if width > 2 else 0
+
+
+def _signature(grid: CsvGrid, rows: Ends, width: int) -> int:
+    """Return the number of records that stand below a table: words in fewer cells than it has, as programs sign files.
+
+    A row that was cut off has a number in its first cell, or nearly all cells.
+    """
+    for below, i in enumerate(rows[::-1][:SAMPLE].tolist()):
+        parts = cells(grid.record(i), grid.delimiter)
+        if len(parts) >= max(width - 1, 2) or is_number(plain(parts[0])):
+            return below
+    return 0
 
 
 def _short(ends: Ends, most: int) -> Iterator[int]:
@@ -236,6 +255,9 @@ def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
     notes, told, text = [], ask.layout.told, grid.text
     if grid.above:
         lines = "1 line above the table is" if grid.above == 1 else f"{grid.above} lines above the table are"
+        notes.append(f"{lines} kept.")
+    if grid.below:
+        lines = "1 line below the table is" if grid.below == 1 else f"{grid.below} lines below the table are"
         notes.append(f"{lines} kept.")
     if grid.found.doubt:
         line = grid.line(int(grid.rows[0]) - 1 - grid.found.units)

@@ -16,6 +16,8 @@ ALIGNED = re.compile(r"[ \t]*[^ \t]+(?:[ \t]+$)?")
 EXCEL_MISSING = frozenset(["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"])
 MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 """Texts that mean a missing value, as in pandas."""
+# A line in which Excel says the delimiter.
+SAID = re.compile(r'"?sep=([^\s"]|\t)"?\r?\n', re.IGNORECASE)
 # Ends of lines: of Unix, of Windows, of old Macs.
 LINE_END = re.compile(rb"\r\n|\n|\r")
 # Bytes, records, and cells of a record that the delimiter is guessed from.
@@ -83,10 +85,16 @@ def is_quoted(text: str) -> bool:
     return len(text) >= 2 and text[0] == text[-1] == '"'
 
 
+def said_delimiter(text: Text) -> str | None:
+    """Return the delimiter that the first line says, as Excel writes and reads it: `sep=;`; None if it does not."""
+    match = SAID.match(text.part(0, text.body.find(b"\n", 0, 20) + 1))
+    return match[1] if match else None
+
+
 def guess_delimiter(text: Text) -> str:
     """Return the delimiter that cuts the first records into equally many cells, most of them numbers."""
     sample = _first_lines(text.body)
-    scores = {}
+    scores, runs = {}, False
     for delimiter in DELIMITERS:
         part = Text(sample, text.own, own=text.own)
         ends = split_records(part, delimiter)[0].tolist()
@@ -95,6 +103,9 @@ def guess_delimiter(text: Text) -> str:
         width, count = Counter(map(len, rows[1:] or rows)).most_common(1)[0] if rows else (1, 0)
         if width > 1:
             scores[delimiter] = (count >= 0.9 * len(rows[1:] or rows), _share_of_numbers(rows), width)
+            runs = runs or (delimiter == " " and not all(all(row) for row in rows))
+    if runs and scores.get(BLANKS, (False,))[0]:  # a blank more or less does not make cells
+        del scores[" "]
     return max(scores, key=scores.__getitem__, default=",")
 
 
