@@ -66,8 +66,13 @@ WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real", "r
 
 def main() -> None:
     with_options = {
-        **{"files": files, "growth": growth, "intervals": intervals},
-        **{"joint": joint, "missing": missing, "real": real, "walks": walks},
+        "files": files,
+        "growth": growth,
+        "intervals": intervals,
+        "joint": joint,
+        "missing": missing,
+        "real": real,
+        "walks": walks,
     }
     if sys.argv[1:] and sys.argv[1] in with_options:  # some of them make a page that says where it was made
         with_options[sys.argv[1]].main(sys.argv[2:])

@@ -210,7 +210,7 @@ def test_any_numbers_survive(tmp_path_factory, A, delimiter):
     again = np.genfromtxt(folder / "out.csv", delimiter=delimiter, skip_header=1)
     assert_array_equal(again, A)
     if not np.isnan(A).all(axis=0).any():
-        assert_array_equal(read(folder / "out.csv").X, A)
+        assert_array_equal(read(folder / "out.csv").X, A[~np.isnan(A).all(axis=1)])  # a line of nothing is no row
 
 
 @given(st.data())

@@ -21,6 +21,8 @@ def folder_of(place, images, ending="png", **options):
     place.mkdir(exist_ok=True)
     for i, image in enumerate(images):
         picture = image if isinstance(image, Image.Image) else Image.fromarray(image)
+        if ending == "pgm" and picture.mode == "I;16":  # which older versions of Pillow do not write as pgm
+            picture = picture.convert("I")
         picture.save(place / f"{i}.{ending}", **options)
     return place
 

@@ -376,7 +376,7 @@ def test_packed_tables(tmp_path, name):
 def cells_of(path, sheet="xl/worksheets/sheet1.xml"):
     with zipfile.ZipFile(path) as archive:
         xml = archive.read(sheet).decode()
-    return {match[1]: match[0] for match in re.finditer(r'<c r="(\w+)"[^>]*?(?:/>|>.*?</c>)', xml)}, xml
+    return {match[1]: match[0] for match in re.finditer(r'<c [^>]*?\br="(\w+)"[^>]*?(?:/>|>.*?</c>)', xml)}, xml
 
 
 def test_a_workbook_keeps_the_xml_of_all_other_cells(tmp_path):

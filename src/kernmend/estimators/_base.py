@@ -55,7 +55,7 @@ def parameters(estimator: type[T]) -> type[T]:
 
 def is_lazy(X: Any) -> bool:
     """Return whether `X` belongs to dask, without importing it."""
-    return type(X).__module__.partition(".")[0] == "dask"
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")  # the latter in dask 2024
 
 
 class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

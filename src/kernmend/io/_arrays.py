@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io._cells import ArrayCells, Raw, cast
-from kernmend.io._dataset import Dataset, Mask, Request
+from kernmend.io._dataset import Dataset, NewRows, Request
 from kernmend.io._files import FileError, damaged
 
 SaveArray: TypeAlias = Callable[[Path, Raw | None], None]
@@ -101,8 +101,8 @@ def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **fac
     with damaged(ask.path, format):
         X = numbers(raw, features, ask)
 
-    def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
-        save(temporary, put(raw, features, A, changed, ask) if changed.any() else None)
+    def save_matrix(temporary: Path, mended: NewRows) -> None:
+        save(temporary, put(raw, features, mended, ask) if len(mended.rows) else None)
 
     left_out = np.setdiff1d(np.arange(flat.shape[1]), features)
     return Dataset(
@@ -173,11 +173,11 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[float, float] | None:
     return {"b1": (0.0, 1.0), "u1": (0.0, 255.0), "u2": (0.0, 65535.0)}.get(f"{dtype.kind}{dtype.itemsize}")
 
 
-def put(raw: Raw, features: NDArray[np.intp], A: Array, changed: Mask, ask: Request) -> Raw:
-    """Return a copy of `raw`, same type and memory order, with the changed cells of A."""
+def put(raw: Raw, features: NDArray[np.intp], mended: NewRows, ask: Request) -> Raw:
+    """Return a copy of `raw`, same type and memory order, with the values that are new."""
     flat = raw.reshape(len(raw), -1).copy()
-    rows, columns = np.nonzero(changed)
-    flat[rows, features[columns]] = cast(A[changed], raw.dtype, ask.path)
+    rows, columns = np.nonzero(mended.new)
+    flat[mended.rows[rows], features[columns]] = cast(mended.values[mended.new], raw.dtype, ask.path)
     out = np.empty_like(raw)
     out[...] = flat.reshape(raw.shape)
     return out

@@ -26,6 +26,7 @@ from kernmend.io._containers import Worker, Zarr
 from kernmend.io._dataset import (
     Dataset,
     Mask,
+    NewRows,
     Request,
     check_folder,
     check_output,
@@ -116,7 +117,7 @@ class ZarrBlocks(Blocks):
             A, _arrays.numbers(raw, self.features, self.ask), self.integer, self.bounds, self.ask.path
         )
         if changed.any():
-            new = _arrays.put(raw, self.features, values, changed, self.ask)
+            new = _arrays.put(raw, self.features, NewRows.among(values, changed), self.ask)
             there = zarr_array(str(folder / OUT), self.name, "r+")
             for first in range(0, len(raw), self.step):
                 rows = slice(first, first + self.step)
@@ -170,7 +171,7 @@ class ParquetBlocks(Blocks):
         table = self._table(k)
         X = _parquet.numbers(table, self.features, self.kinds, self.ask)
         values, changed = to_write(A, X, self.integer, self.bounds, self.ask.path)
-        new = _parquet.put(table, self.features, self.kinds, values, changed, self.ask)
+        new = _parquet.put(table, self.features, self.kinds, NewRows.among(values, changed), self.ask)
         temporary = folder / "pieces" / f"{k}.{os.getpid()}"
         need("pyarrow.parquet", "parquet").write_table(new, temporary, **self._layout(self.groups[k][0]))
         temporary.replace(folder / "pieces" / str(k))

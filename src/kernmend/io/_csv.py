@@ -3,34 +3,32 @@
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernmend.io._cells import Cells, Edits, Verbatim
 from kernmend.io._dataset import Dataset, Format, Request
+from kernmend.io._decoding import LINES, Ends, Text, decode, split_records, wide, write_records
 from kernmend.io._files import FileError
-from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
-from kernmend.io._header import SAMPLE, Header, find_header
+from kernmend.io._grid import CELLS, Columns, GridCells, find_columns, grid_dataset
+from kernmend.io._header import LEAST_SAMPLE, SAMPLE, Header, find_header
+from kernmend.io._number_format import is_number
 from kernmend.io._numpy import no_member
 from kernmend.io._text import (
     BLANKS,
     MISSING,
-    Text,
     aligned,
     cells,
-    decode,
     guess_delimiter,
     is_empty,
     is_quoted,
     joined,
     plain,
     replaced,
-    split_records,
-    write_records,
+    said_delimiter,
 )
 
 # Bytes that do not occur in text.
@@ -46,13 +44,15 @@ class CsvGrid:
     path: Path
     text: Text
     delimiter: str
-    ends: NDArray[np.int64]
+    ends: Ends
     header: list[str] | None
-    rows: NDArray[np.int64]
+    rows: Ends
     width: int
     found: Header
     above: int = 0
     """Number of records above the table that are not part of it."""
+    below: int = 0
+    """Number of records below it that are not."""
 
     @property
     def height(self) -> int:
@@ -61,7 +61,7 @@ class CsvGrid:
 
     def record(self, i: int) -> str:
         """Return record i of the file with its line end."""
-        return self.text.text[self.begin(i) : int(self.ends[i])]
+        return self.text.part(self.begin(i), int(self.ends[i]))
 
     def begin(self, i: int) -> int:
         """Return where record i begins."""
@@ -69,11 +69,11 @@ class CsvGrid:
 
     def cells(self, start: int, stop: int) -> list[list[str]]:
         """Return the cells of some rows as they stand there."""
-        text, width, delimiter = self.text.text, self.width, self.delimiter
+        body, own, width, delimiter = self.text.body, self.text.own, self.width, self.delimiter
         numbers = self.rows[start:stop]
         ends = self.ends[numbers].tolist()
         begins = np.where(numbers > 0, self.ends[numbers - 1], 0).tolist()
-        out = [cells(text[begin:end], delimiter) for begin, end in zip(begins, ends, strict=True)]
+        out = [cells(body[begin:end].decode(own), delimiter) for begin, end in zip(begins, ends, strict=True)]
         for i, row in zip(numbers.tolist(), out, strict=True):
             if len(row) != width:
                 raise FileError(self._uneven(i, len(row)))
@@ -114,8 +114,7 @@ class CsvGrid:
 
     def line(self, i: int) -> int:
         """Return the number of the line, from 1, in which record i begins."""
-        before = self.text.text[: self.begin(i)]
-        return len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+        return self.text.line(self.begin(i))
 
     def _uneven(self, i: int, width: int) -> str:
         """Return what is wrong with a record of another width."""
@@ -133,8 +132,10 @@ class Csv(Format):
     layout = ("header", "delimiter", "decimal", "thousands", "encoding")
 
     def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether this is text: no control characters, or UTF-16 that says so."""
-        return bool(head) and (head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or not CONTROL.search(head))
+        """Return whether this is text: no control characters, but for those of UTF-16."""
+        if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            return True
+        return bool(head) and not CONTROL.search(head.replace(b"\0", b"") if wide(head) else head)
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the columns of numbers."""
@@ -168,28 +169,41 @@ def _columns(grid: CsvGrid, ask: Request) -> Columns:
 
 def _cut(text: Text, ask: Request) -> CsvGrid:
     """Return the table with its delimiter and header found; FileError if it has no rows or an open quote."""
-    delimiter = ask.layout.delimiter or guess_delimiter(_without_comments(text.text))
-    ends, opened = split_records(text.text, delimiter)
+    said = said_delimiter(text)
+    delimiter = ask.layout.delimiter or said or guess_delimiter(text)
+    ends, opened = split_records(text, delimiter)
     if opened is not None:
         raise FileError(f"{ask.path}: the quote opened in line {opened:,} is never closed: close it or double it")
-    whole = CsvGrid(ask.path, text, delimiter, ends, None, np.arange(len(ends)), 0, Header(False))
+    whole = CsvGrid(ask.path, text, delimiter, ends, None, np.arange(0), 0, Header(False))
     filled = _filled(whole)
     if not len(filled):
         raise FileError(f"{ask.path}: holds no rows")
-    top = [[plain(cell) for cell in cells(whole.record(i), delimiter)] for i in filled[: SAMPLE + 2].tolist()]
-    above = _preamble(top)
+    top = _top(whole, filled)
+    above = 1 if said and len(top) > 1 else _preamble(top)
     filled, top = filled[above:], top[above:]
     first = top[0]
     width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
     sample = [first, *(row for row in top[1:] if len(row) == width)]
     found = find_header(sample, MISSING | set(ask.missing), ask.layout.header)
-    if found.names and width == len(first) + 1:  # R leaves out the name of the index
-        first = ["", *first]
+    if found.names and width == len(first) + 1:  # R leaves out the name of the index; others end rows with a delimiter
+        first = [*first, ""] if not any(row[-1] for row in sample[1:]) else ["", *first]
     rows = filled[found.names + found.units :]
+    below = _signature(whole, rows, len(first))
+    rows = rows[: len(rows) - below]
     if len(rows) and (len(first) == 1 or ask.blank):  # with one column an empty line is an empty cell
-        rows = np.arange(rows[0], rows[-1] + 1)
+        rows = np.arange(rows[0], rows[-1] + 1, dtype=rows.dtype)
     header = first if found.names else None
-    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above)
+    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above, below)
+
+
+def _top(grid: CsvGrid, filled: Ends) -> list[list[str]]:
+    """Return what the cells of the first records say: enough for a header and those that it is compared with."""
+    out: list[list[str]] = []
+    for i in filled[: SAMPLE + 2].tolist():
+        out.append([plain(cell) for cell in cells(grid.record(i), grid.delimiter)])
+        if len(out) > LEAST_SAMPLE and sum(map(len, out)) > CELLS:
+            break
+    return out
 
 
 def _preamble(top: list[list[str]]) -> int:
@@ -201,26 +215,39 @@ def _preamble(top: list[list[str]]) -> int:
     return next((k for k, row in enumerate(top) if len(row) >= width - 1), 0) if width > 2 else 0
 
 
-def _filled(grid: CsvGrid) -> NDArray[np.int64]:
+def _signature(grid: CsvGrid, rows: Ends, width: int) -> int:
+    """Return the number of records that stand below a table: words in fewer cells than it has, as programs sign files.
+
+    A row that was cut off has a number in its first cell, or nearly all cells.
+    """
+    for below, i in enumerate(rows[::-1][:SAMPLE].tolist()):
+        parts = cells(grid.record(i), grid.delimiter)
+        if len(parts) >= max(width - 1, 2) or is_number(plain(parts[0])):
+            return below
+    return 0
+
+
+def _short(ends: Ends, most: int) -> Iterator[int]:
+    """Give the numbers of the records that have at most so many bytes."""
+    if len(ends) and ends[0] <= most:
+        yield 0
+    for start in range(0, len(ends), LINES):
+        lengths = np.diff(ends[start : start + LINES + 1])
+        yield from (start + 1 + np.flatnonzero(lengths <= most)).tolist()
+
+
+def _filled(grid: CsvGrid) -> Ends:
     """Return the numbers of the records that are not empty, without comments at the top."""
-    lengths = np.diff(grid.ends, prepend=0)
-    filled = np.ones(len(lengths), dtype=bool)
-    width = grid.record(0).count(grid.delimiter) + 1 if len(lengths) else 1
-    for i in np.flatnonzero(lengths <= 2 * width + 2):  # longer ones hold something, or blanks, which are seen later
-        filled[i] = not is_empty(grid.record(int(i)), grid.delimiter)
-    numbers = np.flatnonzero(filled)
+    count = len(grid.ends)
+    filled = np.ones(count, dtype=bool)
+    width = grid.record(0).count(grid.delimiter) + 1 if count else 1
+    for i in _short(grid.ends, 2 * width + 2):  # longer ones hold something, or blanks, which are seen later
+        filled[i] = not is_empty(grid.record(i), grid.delimiter)
+    numbers = np.arange(count, dtype=grid.ends.dtype)[filled]
     top = 0
     while top < len(numbers) and grid.record(int(numbers[top])).startswith("#"):
         top += 1
     return numbers[top:]
-
-
-def _without_comments(text: str) -> str:
-    """Return the beginning of a text without the lines at its top that begin with #."""
-    at = 0
-    while text.startswith("#", at) and "\n" in text[at:]:
-        at = text.index("\n", at) + 1
-    return text[at : at + 2**20]
 
 
 def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
@@ -228,6 +255,9 @@ def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
     notes, told, text = [], ask.layout.told, grid.text
     if grid.above:
         lines = "1 line above the table is" if grid.above == 1 else f"{grid.above} lines above the table are"
+        notes.append(f"{lines} kept.")
+    if grid.below:
+        lines = "1 line below the table is" if grid.below == 1 else f"{grid.below} lines below the table are"
         notes.append(f"{lines} kept.")
     if grid.found.doubt:
         line = grid.line(int(grid.rows[0]) - 1 - grid.found.units)

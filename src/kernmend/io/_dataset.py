@@ -1,7 +1,7 @@
 """A data set from a file: the numbers, what they are called, and how to put mended ones back."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -15,11 +15,32 @@ from kernmend.io._files import FileError, files_below, opening, replacing, stamp
 from kernmend.io._number_format import NumberFormat, round_as_written
 
 Mask: TypeAlias = NDArray[np.bool_]
-Save: TypeAlias = Callable[[Path, Array, Mask], None]
-"""Writes to a temporary path (a file, or an empty folder) the source with the cells of A where the mask is true."""
 
-# Number of rows that are compared at one time.
-ROWS = 10_000
+
+# Number of entries that are compared at one time.
+ENTRIES = 2**16
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The rows of a matrix in which something is to be written: of the others nothing is kept.
+
+    `rows` (k,) are their numbers, which rise, `values` (k, d) what they hold, and `new` (k, d) which of that is new.
+    """
+
+    rows: NDArray[np.intp]
+    values: Array
+    new: Mask
+
+    @classmethod
+    def among(cls, A: Array, new: Mask) -> "NewRows":
+        """Return those rows of a whole matrix."""
+        rows = np.flatnonzero(new.any(axis=1))
+        return cls(rows, A[rows], new[rows])
+
+
+Save: TypeAlias = Callable[[Path, NewRows], None]
+"""Writes to a temporary path (a file, or an empty folder) the source with the values that are new."""
 
 
 @dataclass(frozen=True)
@@ -188,12 +209,22 @@ class Dataset:
         `bounds`, and NaN is written as missing. The file appears complete or not at all; one that exists is replaced
         only with `force=True`.
         """
-        mended, changed = self._mended(A)
-        return write_whole(self, Path(path), lambda temporary: self.save(temporary, mended, changed), force=force)
+        new = self._new_rows(A)
+        return write_whole(self, Path(path), lambda temporary: self.save(temporary, new), force=force)
 
-    def _mended(self, A: ArrayLike) -> tuple[Array, Mask]:
-        """Return the values to write, and the mask of those that differ from the values in the file."""
-        return to_write(A, self.X, self.integer, self.bounds, self.source, self.formats)
+    def _new_rows(self, A: ArrayLike) -> NewRows:
+        """Return the rows with values that differ from those in the file, as they can be written."""
+        given = check_shape(A, self.X, self.source)
+        rows = np.flatnonzero(differing(given, self.X).any(axis=1))
+        shape = (len(rows), given.shape[1])
+        values, new = np.empty(shape, dtype=given.dtype), np.empty(shape, dtype=bool)
+        for some in slices(shape):
+            X = self.X[rows[some]]
+            values[some], new[some] = to_write(
+                given[rows[some]], X, self.integer, self.bounds, self.source, self.formats
+            )
+        kept = new.any(axis=1)  # where a value was not rounded to what it was
+        return NewRows(rows, values, new) if kept.all() else NewRows(rows[kept], values[kept], new[kept])
 
 
 class Source(Protocol):
@@ -275,10 +306,13 @@ def without_empty(data: Dataset) -> Dataset:
     if not len(rows) or (not n_empty and lasting.all()):
         return data
 
-    def save(temporary: Path, A: Array, changed: Mask) -> None:
-        full, mask = np.full(data.X.shape, np.nan, dtype=A.dtype), np.zeros(data.X.shape, dtype=bool)
-        full[np.ix_(rows, columns)], mask[np.ix_(rows, columns)] = A, changed
-        data.save(temporary, full, mask)
+    save_all, width = data.save, data.X.shape[1]  # and not the numbers of `data`, so that they can be forgotten
+
+    def save(temporary: Path, mended: NewRows) -> None:
+        shape = (len(mended.rows), width)
+        values, new = np.zeros(shape, dtype=mended.values.dtype), np.zeros(shape, dtype=bool)
+        values[:, columns], new[:, columns] = mended.values, mended.new
+        save_all(temporary, NewRows(rows[mended.rows], values, new))
 
     names = data.columns or tuple(f"column {j}" for j in range(data.X.shape[1]))
     labels = data.row_labels or tuple(map(str, range(len(data.X))))
@@ -312,26 +346,38 @@ def to_write(
     formats: tuple[NumberFormat, ...] | None = None,
 ) -> tuple[Array, Mask]:
     """Return mended values as they can be written instead of `X`, and the mask of those that differ from it."""
-    given: NDArray[Any] = np.asarray(A)
-    if given.shape != X.shape:
-        raise ValueError(f"{source}: A must have the shape of X, {X.shape}, got {given.shape}")
-    values: Array = np.array(given, dtype=given.dtype if given.dtype.kind == "f" else np.float64)
-    # A float32 result of float64 data counts as unchanged where it is X rounded to float32.
-    known = X.astype(values.dtype, copy=False)
-    changed = _differ(values, known)
+    values: Array = check_shape(A, X, source).copy()
+    changed = differing(values, X)
     if np.isinf(values[changed]).any():
         raise ValueError(f"{source}: A has infinite values where X has others")
     np.rint(values, out=values, where=changed & integer)
     round_as_written(values, formats, changed)
     if bounds is not None:
         np.copyto(values, np.clip(values, *bounds), where=changed)
-    return values, _differ(values, known)
+    return values, differing(values, X)
 
 
-def _differ(A: Array, B: Array) -> Mask:
-    """Return which entries differ; two that are NaN do not. A few rows at a time: this needs no memory to speak of."""
+def check_shape(A: ArrayLike, X: Array, source: Path) -> Array:
+    """Return mended values as floats, without a copy if they are; ValueError if they have not the shape of `X`."""
+    given: NDArray[Any] = np.asarray(A)
+    if given.shape != X.shape:
+        raise ValueError(f"{source}: A must have the shape of X, {X.shape}, got {given.shape}")
+    return given if given.dtype.kind == "f" else given.astype(np.float64)
+
+
+def slices(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Give the rows of a matrix, a few at a time."""
+    step = max(1, ENTRIES // max(1, shape[1]))
+    yield from (slice(start, start + step) for start in range(0, shape[0], step))
+
+
+def differing(A: Array, X: Array) -> Mask:
+    """Return which entries differ; two that are NaN do not. A few rows at a time: this needs no memory to speak of.
+
+    A float32 result of float64 data counts as unchanged where it is X rounded to float32.
+    """
     out = np.empty(A.shape, dtype=bool)
-    for start in range(0, len(A), ROWS):
-        rows = slice(start, start + ROWS)
-        out[rows] = ~((A[rows] == B[rows]) | (np.isnan(A[rows]) & np.isnan(B[rows])))
+    for rows in slices(A.shape):
+        known = X[rows].astype(A.dtype, copy=False)
+        out[rows] = ~((A[rows] == known) | (np.isnan(A[rows]) & np.isnan(known)))
     return out

@@ -4,7 +4,7 @@ Csv, Excel and JSON lines are read this way. Each is a `Grid`, which gives its c
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io._arrays import check_image_shape, choose
 from kernmend.io._cells import Cells, Edits, Places, is_same_number
-from kernmend.io._dataset import Dataset, Mask, Request
+from kernmend.io._dataset import Dataset, Mask, NewRows, Request
 from kernmend.io._files import FileError
 from kernmend.io._identifiers import WORDS, measured, note
-from kernmend.io._number_format import NumberFormat, Reading, Shapes, add_cells, best_readings, is_number
+from kernmend.io._number_format import Brief, NumberFormat, Reading, Shapes, add_cells, best_readings, is_number
 from kernmend.io._text import MISSING, plain, unique
 
 # Names of a first column, in lower case, that is taken for the names of the rows.
 INDEX_NAMES = frozenset(["", "index", "id", "row", "unnamed: 0"])
-# Number of rows that are taken apart at one time: cells take far more memory than numbers.
-BLOCK = 2000
+# Largest numbers of cells and of rows that are taken apart at one time: texts take 10 times the memory of the file, ...
+CELLS, ROWS = 40_000, 2000
+# ... and into how many such blocks a table is divided at least, so that this is a small part of a small file, too.
+LEAST_BLOCKS = 16
 
 
 class Grid(Protocol):
@@ -61,15 +63,15 @@ class Columns:
     """What was found of the columns of a grid."""
 
     decimal: str
-    shapes: list[Shapes]
+    briefs: list[Brief]
     readings: list[Reading]
     names: tuple[str, ...] | None
 
     @property
     def numeric(self) -> Mask:
         """Which columns are numbers."""
-        pairs = zip(self.readings, self.shapes, strict=True)
-        return np.array([one.format is not None and shapes.present > 0 for one, shapes in pairs])
+        pairs = zip(self.readings, self.briefs, strict=True)
+        return np.array([one.format is not None and brief.present > 0 for one, brief in pairs])
 
     def name(self, j: int) -> str:
         """Return the name of a column, or its number."""
@@ -80,15 +82,20 @@ class Columns:
         return tuple(self.readings[j].format or NumberFormat() for j in features)
 
 
+def _blocks(grid: Grid) -> Iterator[tuple[int, int]]:
+    """Give the first row of each block of rows, and the one after its last."""
+    rows = max(1, min(ROWS, CELLS // grid.width, grid.height // LEAST_BLOCKS))
+    for start in range(0, grid.height, rows):
+        yield start, min(start + rows, grid.height)
+
+
 def find_columns(grid: Grid, ask: Request, decimals: Sequence[str], *, prefer_plain: bool) -> Columns:
     """Return what each column is made of, from the shapes of all its cells."""
     missing = frozenset(MISSING | set(ask.missing))
     hidden = {text for text in ask.missing if any(letter.isdigit() for letter in text)}
     shapes = [Shapes(Counter(), {}) for _ in range(grid.width)]
-    for start in range(0, grid.height, BLOCK):
-        for own, cells in zip(
-            shapes, zip(*grid.cells(start, min(start + BLOCK, grid.height)), strict=True), strict=True
-        ):
+    for start, stop in _blocks(grid):
+        for own, cells in zip(shapes, zip(*grid.cells(start, stop), strict=True), strict=True):
             if hidden:  # a shape would hide them
                 cells = tuple("" if plain(cell) in hidden else cell for cell in cells)
             add_cells(own, cells, start, plain, missing)
@@ -97,7 +104,8 @@ def find_columns(grid: Grid, ask: Request, decimals: Sequence[str], *, prefer_pl
         shapes, decimals if told is None else (told,), ask.layout.thousands, prefer_plain=prefer_plain
     )
     readings = [_with_exact_unit(grid, j, one, missing) for j, one in enumerate(readings)]
-    return Columns(decimal, shapes, readings, None if grid.header is None else unique(grid.header))
+    briefs = [own.brief() for own in shapes]
+    return Columns(decimal, briefs, readings, None if grid.header is None else unique(grid.header))
 
 
 def _with_exact_unit(grid: Grid, j: int, one: Reading, missing: frozenset[str]) -> Reading:
@@ -105,8 +113,8 @@ def _with_exact_unit(grid: Grid, j: int, one: Reading, missing: frozenset[str]) 
     if one.format is None or not any(letter.isdigit() for letter in one.format.after):
         return one
     others = 0
-    for start in range(0, grid.height, BLOCK):
-        for i, row in enumerate(grid.cells(start, min(start + BLOCK, grid.height)), start=start):
+    for start, stop in _blocks(grid):
+        for i, row in enumerate(grid.cells(start, stop), start=start):
             text = plain(row[j])
             if text not in missing and any(map(str.isdigit, text)) and one.format.parse(text) is None:
                 others += 1
@@ -119,14 +127,14 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
     X = np.empty((grid.height, len(features)))
     formats = columns.formats(features)
     hidden = {text for text in ask.missing if not _is_float(text)}
-    for start in range(0, grid.height, BLOCK):
-        rows = grid.cells(start, min(start + BLOCK, grid.height))
-        by_column = list(zip(*rows, strict=True))
+    for start, stop in _blocks(grid):
+        by_column = list(zip(*grid.cells(start, stop), strict=True))
         for k, j in enumerate(features):
             cells: Sequence[str] = by_column[j]
             if hidden:
                 cells = ["" if plain(cell) in hidden else cell for cell in cells]
-            X[start : start + len(rows), k] = formats[k].parse_all(cells, plain)
+            X[start:stop, k] = formats[k].parse_all(cells, plain)
+        del by_column  # before the next block is read
     for number in ask.missing_numbers:
         np.putmask(X, number == X, np.nan)
     return X
@@ -143,7 +151,7 @@ def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, not
     if ask.columns is None:
         names = None if columns.names is None else [columns.names[j] for j in chosen]
         whole = np.array([one.whole for one in formats])
-        zeros = np.array([columns.shapes[j].zeros for j in chosen])
+        zeros = np.array([columns.briefs[j].zeros for j in chosen])
         keep, found = measured(names, X, whole, zeros)
         said = note([(columns.name(int(chosen[k])), reason) for k, reason in found])
         identifiers = {int(chosen[k]): WORDS[reason] for k, reason in found}
@@ -151,8 +159,8 @@ def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, not
         formats = columns.formats(chosen.tolist())
     formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
 
-    def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
-        grid.save(temporary, _edits(chosen, formats, A, changed))
+    def save_matrix(temporary: Path, mended: NewRows) -> None:
+        grid.save(temporary, _edits(chosen, formats, mended))
 
     left = np.setdiff1d(np.arange(grid.width), chosen)
     named = columns.names is not None or said  # so that a model finds its columns again
@@ -181,18 +189,17 @@ def _why_left(columns: Columns, j: int, ask: Request, *, named: bool) -> str:
     """Return why a column is passed through that is no identifier; `named` says that the first names the rows."""
     if named and j == 0:
         return "names the rows"
-    if not columns.shapes[j].present:
+    if not columns.briefs[j].present:
         return "empty"
     if columns.numeric[j]:
         return "not asked for" if ask.columns is not None else "to be kept"
     return "numbers with several units" if columns.readings[j].others else "not made of numbers"
 
 
-def _edits(chosen: NDArray[np.intp], formats: Sequence[NumberFormat], A: Array, changed: Mask) -> Edits:
-    """Give the rows of a matrix in which something has changed, with the new values as their columns write them."""
-    for row in np.flatnonzero(changed.any(axis=1)).tolist():
-        places = np.flatnonzero(changed[row]).tolist()
-        yield row, {int(chosen[j]): formats[j].write(A[row, j]) for j in places}
+def _edits(chosen: NDArray[np.intp], formats: Sequence[NumberFormat], mended: NewRows) -> Edits:
+    """Give rows in which something is new, with the new values as their columns write them."""
+    for row, values, new in zip(mended.rows.tolist(), mended.values, mended.new, strict=True):
+        yield row, {int(chosen[j]): formats[j].write(values[j]) for j in np.flatnonzero(new).tolist()}
 
 
 class GridCells(Cells):
@@ -238,16 +245,16 @@ class GridCells(Cells):
         """Return what is wrong with a text that is to be a number as the column writes them, or missing."""
         if text in MISSING:
             return None
-        reading, shapes = self._found.readings[column], self._found.shapes[column]
+        reading, brief = self._found.readings[column], self._found.briefs[column]
         format = reading.format
-        if format is None and 2 * reading.bad >= shapes.present:
+        if format is None and 2 * reading.bad >= brief.present:
             return "stands in a column that is not made of numbers"
         known = is_number(text) if format is None else format.parse(text) is not None
         marked = format is not None and (format.thousands or format.before or format.after)
         if known and (marked or self._grid.accepts(text)):
             return None
-        example = next((said for _, said in shapes.example.values() if is_number(said)), "")
-        return f"is not a number as the column writes them{f', such as {example!r}' if example else ''}"
+        example = f", such as {brief.example!r}" if brief.example else ""
+        return f"is not a number as the column writes them{example}"
 
 
 def _is_float(text: str) -> bool:
@@ -262,14 +269,14 @@ def _labels(grid: Grid, columns: Columns, ask: Request) -> tuple[str, ...] | Non
     """Return the names of the rows if the first column holds them: it is named so or is words, and no two agree."""
     if grid.width < 2 or (ask.columns is not None and columns.numeric[0]):
         return None
-    reading, shapes = columns.readings[0], columns.shapes[0]
-    words = shapes.present > 0 and reading.format is None and reading.words == shapes.present
+    reading, present = columns.readings[0], columns.briefs[0].present
+    words = present > 0 and reading.format is None and reading.words == present
     header = None if grid.header is None else grid.header[0].lower()
     if not words and not (header in INDEX_NAMES and reading.format is not None and reading.format.whole):
         return None
     first: list[str] = []
-    for start in range(0, grid.height, BLOCK):
-        first += [plain(row[0]) for row in grid.cells(start, min(start + BLOCK, grid.height))]
+    for start, stop in _blocks(grid):
+        first += [plain(row[0]) for row in grid.cells(start, stop)]
     return tuple(first) if len(set(first)) == len(first) and "" not in first else None
 
 
@@ -297,7 +304,7 @@ def _not_numbers(columns: Columns, j: int, ask: Request) -> str:
     row, text = columns.readings[j].word or (0, "")
     name = columns.name(j) if columns.names is None else repr(columns.name(j))
     where = f"{ask.path}: {'' if columns.names is None else 'column '}{name}"
-    if not columns.shapes[j].present:
+    if not columns.briefs[j].present:
         return f"{where} is empty: leave it out"
     return f"{where} is not made of numbers, row {row} has {text!r}: leave it out, or say --missing {_shell(text)}"
 
@@ -305,8 +312,8 @@ def _not_numbers(columns: Columns, j: int, ask: Request) -> str:
 def _notes(columns: Columns, chosen: set[int]) -> tuple[str, ...]:
     """Return a note for each column of numbers some of whose cells are none: taken as missing, or passed through."""
     notes = []
-    for j, (one, shapes) in enumerate(zip(columns.readings, columns.shapes, strict=True)):
-        if not one.bad or one.word is None or 2 * one.bad >= shapes.present:
+    for j, (one, brief) in enumerate(zip(columns.readings, columns.briefs, strict=True)):
+        if not one.bad or one.word is None or 2 * one.bad >= brief.present:
             continue
         row, text = one.word
         cells = f"{one.bad} {'cell' if one.bad == 1 else 'cells'}"

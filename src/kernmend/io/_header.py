@@ -8,8 +8,10 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend.io._number_format import WORDS, is_number
 
-# Number of records below the first one that are looked at.
+# Number of records below the first one that are looked at, ...
 SAMPLE = 50
+# ... and the fewest if they are long: such rows do not look like a header by chance.
+LEAST_SAMPLE = 10
 # Fewest numbers that are a header because they go one way: five of them do so by chance in 1 of 60 rows.
 MONOTONE = 5
 # Fewest numbers that are a header because they are evenly spaced.

@@ -18,13 +18,21 @@ CODES = frozenset(
 )
 # Fewest rows of a column that counts: fewer numbers may follow each other by chance.
 ROWS = 10
-WORDS = {"codes": "codes", "counts": "counts its rows", "begins with zeros": "begins with zeros, as codes do"}
+# Seconds since 1970 of the years 2000 and 2100, within which rising whole numbers are times; milliseconds too.
+TIMES = (946_684_800, 4_102_444_800)
+WORDS = {
+    "codes": "codes",
+    "counts": "counts its rows",
+    "dates": "dates",
+    "times": "seconds or milliseconds since 1970",
+    "begins with zeros": "begins with zeros, as codes do",
+}
 """Why a column is no measurement, in words."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 
 def why_identifier(name: str | None, values: Array, *, whole: bool, zeros: bool) -> str | None:
-    """Return why a column is no measurement: "codes", "counts" or "begins with zeros"; None if it may be one.
+    """Return why a column is no measurement, a key of `WORDS`; None if it may be one.
 
     `whole` says that it holds whole numbers, `zeros` that some begin with a 0, as zip codes do.
 
@@ -32,6 +40,8 @@ def why_identifier(name: str | None, values: Array, *, whole: bool, zeros: bool)
     'counts'
     >>> why_identifier("customerID", np.array([523.0, 17.0]), whole=True, zeros=False)
     'codes'
+    >>> why_identifier("day", np.array([20231231.0, 20240101.0, 20231230.0]), whole=True, zeros=False)
+    'dates'
     """
     if not whole:
         return None
@@ -39,7 +49,11 @@ def why_identifier(name: str | None, values: Array, *, whole: bool, zeros: bool)
         return "begins with zeros"
     if name is not None and _last_word(name) in CODES:
         return "codes"
-    return "counts" if _counts(values) else None
+    if _counts(values):
+        return "counts"
+    if _dates(values):
+        return "dates"
+    return "times" if _times(values) else None
 
 
 def _last_word(name: str) -> str:
@@ -55,6 +69,22 @@ def _counts(values: Array) -> bool:
     steps = np.diff(values)
     one_way = bool((steps > 0).all() or (steps < 0).all())
     return one_way and float(np.median(np.abs(steps))) == 1.0
+
+
+def _dates(values: Array) -> bool:
+    """Return whether whole numbers are days written as 20240131, of the years 1900 to 2099, several of them."""
+    known = values[~np.isnan(values)]
+    year, rest = np.divmod(known, 10_000)
+    month, day = np.divmod(rest, 100)
+    right = (year >= 1900) & (year < 2100) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    return len(known) > 1 and bool(right.all()) and float(known.min()) < float(known.max())
+
+
+def _times(values: Array) -> bool:
+    """Return whether whole numbers are seconds or milliseconds since 1970 that never go back."""
+    if len(values) < ROWS or np.isnan(values).any() or (np.diff(values) < 0).any():
+        return False
+    return any(TIMES[0] <= values[0] / unit and values[-1] / unit < TIMES[1] for unit in (1, 1000))
 
 
 def measured(

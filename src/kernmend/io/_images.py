@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io._cells import ArrayCells
-from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._dataset import Dataset, Format, NewRows, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged, files_below
 from kernmend.io._numpy import ZIP_MAGIC, no_member
 from kernmend.io._pictures import LOSSY, BrokenImage, Kind, Picture, decode, encode
@@ -103,13 +103,13 @@ def _dataset(
     if ask.image_shape is not None and ask.image_shape != first.values.shape:
         raise FileError(f"{ask.path}: the images are {first.values.shape}, not {ask.image_shape}: leave out the shape")
 
-    def save(temporary: Path, A: Array, changed: Mask) -> None:
-        rows = np.flatnonzero(changed.any(axis=1))
-        save_rows(temporary, {images[row]: A[row].reshape(first.values.shape) for row in rows})
+    def save(temporary: Path, mended: NewRows) -> None:
+        pairs = zip(mended.rows.tolist(), mended.values, strict=True)
+        save_rows(temporary, {images[row]: values.reshape(first.values.shape) for row, values in pairs})
 
     def save_pixels(temporary: Path, new: NDArray[Any] | None) -> None:
         A: Array = X if new is None else new.astype(X.dtype)
-        save(temporary, A, A != X)
+        save(temporary, NewRows.among(A, A != X))
 
     chosen, lossless = set(images), not any(word in note for note in notes for word in LOSSY)
     return Dataset(

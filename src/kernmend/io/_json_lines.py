@@ -8,14 +8,14 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernmend.io._cells import Cells, Edits, Verbatim
 from kernmend.io._dataset import Dataset, Format, Request
+from kernmend.io._decoding import Ends, Text, decode, line_ends, write_records
 from kernmend.io._files import FileError
 from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
 from kernmend.io._numpy import no_member
-from kernmend.io._text import MISSING, Text, decode, replaced, split_records, write_records
+from kernmend.io._text import MISSING, replaced
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 BLANK = re.compile(r"[ \t\r\n]*")
@@ -28,8 +28,8 @@ class JsonGrid:
 
     path: Path
     text: Text
-    ends: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    ends: Ends
+    rows: Ends
     header: list[str]
 
     @property
@@ -48,7 +48,7 @@ class JsonGrid:
 
     def line(self, number: int) -> str:
         """Return a line with its end."""
-        return self.text.text[self.begin(number) : int(self.ends[number])]
+        return self.text.part(self.begin(number), int(self.ends[number]))
 
     def cells(self, start: int, stop: int) -> list[list[str]]:
         """Return the values of some lines as they stand there; those of absent keys are empty."""
@@ -176,12 +176,12 @@ def _columns(grid: JsonGrid, ask: Request) -> Columns:
 
 def _grid(ask: Request, text: Text) -> JsonGrid:
     """Return the lines that are not empty, with all keys in the order in which they come; each must be an object."""
-    ends, _ = split_records(text.text.replace('"', "'"), ",")  # a text of JSON has no line end in it
+    ends = line_ends(text.body)  # a text of JSON has no line end in it
     keys: dict[str, None] = {}
     rows = []
     start = 0
     for number, end in enumerate(ends.tolist()):
-        line = text.text[start:end]
+        line = text.part(start, end)
         start = end
         if not line.strip():
             continue

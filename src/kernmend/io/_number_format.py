@@ -5,6 +5,7 @@ has a few dozen shapes, so that its format is found from all cells at the cost o
 """
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -206,7 +207,7 @@ def _float(text: str) -> float:
         return np.nan
 
 
-@dataclass
+@dataclass(slots=True)
 class Shapes:
     """What a column is made of: the shapes of its cells, how many there are of each, and the first cell of each."""
 
@@ -220,10 +221,24 @@ class Shapes:
         """The number of cells that are not missing."""
         return self.counts.total()
 
+    def brief(self) -> "Brief":
+        """Return what is still of interest when the format of the column is known."""
+        numbers = (text for _, text in self.example.values() if is_number(text))
+        return Brief(self.present, self.zeros, next(numbers, ""))
+
     @property
     def wild(self) -> bool:
         """Whether there are more shapes than numbers have."""
         return len(self.counts) > MOST_SHAPES
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A column in brief: how many cells are not missing, if one begins with a 0 as codes do, one of its numbers."""
+
+    present: int
+    zeros: bool
+    example: str
 
 
 _LEADING_ZERO = re.compile(rf"(?:^|{BREAK})[\s\"]*0[0-9]+[\s\"]*(?={BREAK}|$)")
@@ -239,7 +254,7 @@ def add_cells(
     found = shape_of(joined).split(BREAK)
     counts = Counter(found)
     for shape, count in counts.items():
-        text = plain(shape)
+        text = sys.intern(plain(shape))  # columns of one kind share it
         if text in missing:
             continue
         shapes.counts[text] += count
@@ -328,7 +343,11 @@ def best_readings(
     The sign is the one that leaves the fewest cells unexplained, then the one that needs no marks between thousands
     (`prefer_plain`), then the first of `decimals`. A column that another sign explains better is read with that.
     """
-    tried = {decimal: [reading(shapes, decimal, thousands) for shapes in columns] for decimal in decimals}
+    shared: dict[Reading, Reading] = {}  # most columns of a wide table read the same
+    tried = {
+        decimal: [shared.setdefault(one, one) for one in (reading(shapes, decimal, thousands) for shapes in columns)]
+        for decimal in decimals
+    }
 
     def cost(decimal: str) -> tuple[int, int]:
         some = tried[decimal]

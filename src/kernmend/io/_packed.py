@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from zipfile import ZipInfo
 
-from kernmend._typing import Array
 from kernmend.io._cells import Cells, PackedCells
 from kernmend.io._csv import Csv
-from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._dataset import Dataset, Format, NewRows, Request
 from kernmend.io._files import FREE_BYTES, MAX_BYTES, MAX_RATIO, FileError, check_expansion, damaged
 from kernmend.io._json_lines import JsonLines
 from kernmend.io._numpy import ZIP_MAGIC
@@ -38,11 +37,11 @@ class Gzipped(Format):
         packed, raw = _read(ask)
         inside = _inner(ask, ask.path.with_suffix("").name, raw).parse(raw, ask)
 
-        def save(temporary: Path, A: Array, changed: Mask) -> None:
-            if not changed.any():
+        def save(temporary: Path, mended: NewRows) -> None:
+            if not len(mended.rows):
                 temporary.write_bytes(packed)
                 return
-            inside.save(temporary, A, changed)
+            inside.save(temporary, mended)
             _pack(temporary, packed)
 
         return replace(inside, save=save, cells=PackedCells(inside.cells, lambda temporary: _pack(temporary, packed)))
@@ -112,11 +111,11 @@ class ZippedTable(Format):
         info, raw, others = _only_table(ask)
         inside = _inner(ask, info.filename, raw).parse(raw, ask)
 
-        def save(temporary: Path, A: Array, changed: Mask) -> None:
-            if not changed.any():
+        def save(temporary: Path, mended: NewRows) -> None:
+            if not len(mended.rows):
                 rewrite(ask.path, temporary, lambda *_: None)
                 return
-            inside.save(temporary, A, changed)
+            inside.save(temporary, mended)
             _put_back(temporary, ask.path, info)
 
         cells = PackedCells(inside.cells, lambda temporary: _put_back(temporary, ask.path, info))

@@ -10,7 +10,7 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend.io._arrays import check_image_shape, choose
 from kernmend.io._cells import Cells, Edits, Places, cast, is_same_number, number_texts, wrong_number
-from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._dataset import Dataset, Format, Mask, NewRows, Request
 from kernmend.io._files import FileError, check_expansion, damaged, need
 from kernmend.io._identifiers import WORDS, measured, note
 from kernmend.io._numpy import no_member
@@ -65,8 +65,8 @@ def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> 
             features, kinds = [features[k] for k in np.flatnonzero(keep)], [kinds[k] for k in np.flatnonzero(keep)]
             X = numbers(table, features, kinds, ask)
 
-    def save_matrix(temporary: Path, A: Array, changed: Mask) -> None:
-        save(temporary, put(table, features, kinds, A, changed, ask))
+    def save_matrix(temporary: Path, mended: NewRows) -> None:
+        save(temporary, put(table, features, kinds, mended, ask))
 
     return Dataset(
         X=X,
@@ -230,11 +230,13 @@ def numbers(table: Any, features: list[int], kinds: list[np.dtype[Any]], ask: Re
     return X
 
 
-def put(table: Any, features: list[int], kinds: list[np.dtype[Any]], A: Array, changed: Mask, ask: Request) -> Any:
-    """Return the table with the values of A in the changed cells."""
+def put(table: Any, features: list[int], kinds: list[np.dtype[Any]], mended: NewRows, ask: Request) -> Any:
+    """Return the table with the values that are new."""
     arrow, new = need("pyarrow", "parquet"), table
-    for j in np.flatnonzero(changed.any(axis=0)):
-        column = _mended(arrow, table.column(features[j]), kinds[j], A[:, j], changed[:, j], ask)
+    for j in np.flatnonzero(mended.new.any(axis=0)):
+        values, changed = np.zeros(table.num_rows, mended.values.dtype), np.zeros(table.num_rows, bool)
+        values[mended.rows], changed[mended.rows] = mended.values[:, j], mended.new[:, j]
+        column = _mended(arrow, table.column(features[j]), kinds[j], values, changed, ask)
         new = new.set_column(features[j], table.schema.field(features[j]), column)
     return new
 

@@ -108,6 +108,8 @@ def encode(data: bytes, values: Array, where: str) -> bytes:
         new = module.fromarray(cast(values, np.dtype(kind.dtype), where))
         if alpha is not None:
             new.putalpha(alpha)
+        if image.format == "PPM" and new.mode == "I;16":  # the only way in which Pillow 10.1 writes 16 bits
+            new = new.convert("I")
         facts = {key: image.info[key] for key in KEPT if key in image.info and image.mode != "P"}
         out = BytesIO()
         new.save(out, format=image.format, **facts, **_packing(image))

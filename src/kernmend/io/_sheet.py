@@ -185,15 +185,31 @@ def _shown(body: str, kind: str, date: bool, strings: list[str]) -> str:
     return value
 
 
-def new_cell(column: int, row: int, prefix: str, style: str, text: str, *, number: bool) -> str:
-    """Return the XML of a cell with another value: a number, or a text such as 12 kg."""
-    style = f' s="{style}"' if style else ""
-    start = f'<{prefix}c r="{column_name(column)}{row}"{style}'
+def new_cell(column: int, row: int, prefix: str, style: str, text: str, *, number: bool, added: bool = False) -> str:
+    """Return the XML of a cell with another value: a number, or a text such as 12 kg.
+
+    One that is added, since none was there, has its reference as the last attribute. That means nothing to Excel,
+    which writes it first, and tells `is_added` that the cell may be taken away again.
+    """
+    kind = ("n" if number else "inlineStr") if text else ""
+    facts = {"r": f"{column_name(column)}{row}", "s": style, "t": "" if number and not added else kind}
+    names = ("s", "t", "r") if added else ("r", "s", "t")
+    start = f"<{prefix}c" + "".join(f' {name}="{facts[name]}"' for name in names if facts[name])
     if not text:
         return f"{start}/>"
     if number:
         return f"{start}><{prefix}v>{text}</{prefix}v></{prefix}c>"
-    return f'{start} t="inlineStr"><{prefix}is><{prefix}t>{escape(text)}</{prefix}t></{prefix}is></{prefix}c>'
+    return f"{start}><{prefix}is><{prefix}t>{escape(text)}</{prefix}t></{prefix}is></{prefix}c>"
+
+
+def is_added(cell: str) -> bool:
+    """Return whether a cell was added by `new_cell` where none was.
+
+    >>> is_added(new_cell(2, 9, "", "1", "5", number=True, added=True)), is_added('<c r="C9" s="1"><v>5</v></c>')
+    (True, False)
+    """
+    names = [name for name, _ in FACT.findall(cell[: cell.index(">")])]
+    return len(names) > 1 and names[-1] == "r"
 
 
 def with_number(cell: str, number: str) -> str | None:

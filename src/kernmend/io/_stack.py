@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io._cells import ArrayCells, cast
-from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._dataset import Dataset, Format, NewRows, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged
 from kernmend.io._numpy import no_member
 from kernmend.io._pictures import Picture, decode_page, opened_image
@@ -40,14 +40,14 @@ class TiffStack(Format):
         if ask.image_shape is not None and ask.image_shape != shape:
             raise FileError(f"{ask.path}: the pages are {shape}, not {ask.image_shape}: leave out the shape")
 
-        def save(temporary: Path, A: Array, changed: Mask) -> None:
-            rows = np.flatnonzero(changed.any(axis=1)).tolist()
-            pages = {row: cast(A[row], np.dtype(kind.dtype), ask.path).reshape(shape) for row in rows}
+        def save(temporary: Path, mended: NewRows) -> None:
+            pixels = cast(mended.values, np.dtype(kind.dtype), ask.path)
+            pages = {row: page.reshape(shape) for row, page in zip(mended.rows.tolist(), pixels, strict=True)}
             temporary.write_bytes(with_pages(raw, pages))
 
         def save_pixels(temporary: Path, new: NDArray[Any] | None) -> None:
             A: Array = X if new is None else new.astype(X.dtype)
-            save(temporary, A, A != X)
+            save(temporary, NewRows.among(A, A != X))
 
         labels = tuple(f"page {k + 1}" for k in range(n_pages))
         return Dataset(

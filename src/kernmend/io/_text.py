@@ -1,16 +1,10 @@
-"""Text tables cut into records and cells that keep every byte, and what the table's author meant by them."""
+"""Records of text tables cut into cells that keep every character, and what the table's author meant by them."""
 
 import re
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from kernmend.io._files import FileError
+from kernmend.io._decoding import QUOTED, Text, split_records
 from kernmend.io._number_format import is_number
 
 # Delimiters that are tried.
@@ -22,130 +16,14 @@ ALIGNED = re.compile(r"[ \t]*[^ \t]+(?:[ \t]+$)?")
 EXCEL_MISSING = frozenset(["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"])
 MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 """Texts that mean a missing value, as in pandas."""
+# A line in which Excel says the delimiter.
+SAID = re.compile(r'"?sep=([^\s"]|\t)"?\r?\n', re.IGNORECASE)
 # Ends of lines: of Unix, of Windows, of old Macs.
-LINE_END = re.compile(r"\r\n|\n|\r")
-# A quoted cell, and the rest of one that began in an earlier line.
-QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"(?!")')
-QUOTE_END = re.compile(r'[^"]*(?:""[^"]*)*"(?!")')
-# Characters, records, and cells of a record that the delimiter is guessed from.
+LINE_END = re.compile(rb"\r\n|\n|\r")
+# Bytes, records, and cells of a record that the delimiter is guessed from.
 SAMPLE = 2**16
 SAMPLE_RECORDS = 50
 SAMPLE_CELLS = 200
-# Number of characters that are encoded at one time.
-PIECE = 2**22
-
-
-@dataclass(frozen=True)
-class Text:
-    """A decoded file that encodes to the same bytes."""
-
-    text: str
-    encoding: str
-    mark: bytes
-
-    def pieces(self, start: int, stop: int) -> Iterator[bytes]:
-        """Give a part of the text as bytes, a few at a time."""
-        for at in range(start, stop, PIECE):
-            yield self.text[at : min(at + PIECE, stop)].encode(self.encoding)
-
-
-def decode(raw: bytes, path: Path, told: str | None = None) -> Text:
-    """Return bytes as text: as told, or UTF-8, UTF-16 with a mark, or else the Windows code page, or Latin-1."""
-    marks = {BOM_UTF8: "utf-8", BOM_UTF16_LE: "utf-16-le", BOM_UTF16_BE: "utf-16-be"}
-    mark = next((mark for mark in marks if raw.startswith(mark)), b"")
-    body = raw[len(mark) :] if mark else raw
-    if told is not None:
-        out = Text(_decoded_as(body, path, told, marks.get(mark)), marks.get(mark, told), mark)
-    else:
-        out = _decoded(body, path, mark, marks.get(mark, "utf-8"))
-    if "\0" in out.text:
-        raise FileError(f"{path}: has zero bytes, so it is no text: it is damaged or of another kind")
-    return out
-
-
-def _decoded(body: bytes, path: Path, mark: bytes, encoding: str) -> Text:
-    """Return bytes as text in an encoding, or in those of Windows if nothing says that it must be that one."""
-    for name in (encoding,) if mark else (encoding, "cp1252", "latin-1"):
-        try:
-            return Text(body.decode(name), name, mark)
-        except UnicodeDecodeError:
-            continue
-    raise FileError(f"{path}: not sound {encoding} text: save it as UTF-8")
-
-
-def _decoded_as(body: bytes, path: Path, told: str, marked: str | None) -> str:
-    """Return bytes as text in the encoding that was told; FileError if they are not, or do not come back from it."""
-    try:
-        text = body.decode(marked or told)
-        same = text.encode(marked or told) == body
-    except LookupError:
-        raise FileError(f"{path}: there is no encoding {told!r}: utf-8, cp1252 and utf-16-le are some") from None
-    except UnicodeError as error:
-        raise FileError(f"{path}: is not {told} text: leave out the encoding, or say another") from error
-    if not same:
-        raise FileError(f"{path}: would not be the same when written as {told} again: say another encoding")
-    return text
-
-
-def split_records(text: str, delimiter: str) -> tuple[NDArray[np.int64], int | None]:
-    """Return where the records end, and the number of the line whose quote is never closed, if any.
-
-    A record goes over several lines where a quoted cell does.
-    """
-    ends = np.fromiter((match.end() for match in LINE_END.finditer(text)), np.int64)
-    if not len(ends) or ends[-1] < len(text):
-        ends = np.append(ends, len(text)) if text else ends
-    if '"' not in text:
-        return ends, None
-    closed: list[int] = []
-    start, opened = 0, None
-    for number, end in enumerate(ends.tolist(), start=1):
-        if _stays_open(text[start:end], delimiter, opened is not None):
-            opened = number if opened is None else opened
-        else:
-            closed.append(end)
-            opened = None
-        start = end
-    return np.array(closed, dtype=np.int64), opened
-
-
-def write_records(target: Path, text: Text, ends: NDArray[np.int64], new: Iterable[tuple[int, str]]) -> None:
-    """Write a whole text with some of its records replaced, a piece at a time; these come in rising order."""
-    done = 0
-    with target.open("wb") as file:
-        file.write(text.mark)
-        for number, record in new:
-            for piece in text.pieces(done, int(ends[number - 1]) if number else 0):
-                file.write(piece)
-            file.write(record.encode(text.encoding))
-            done = int(ends[number])
-        for piece in text.pieces(done, len(text.text)):
-            file.write(piece)
-
-
-def records(text: str, ends: NDArray[np.int64]) -> list[str]:
-    """Return the records of a text with their line ends."""
-    out, start = [], 0
-    for end in ends.tolist():
-        out.append(text[start:end])
-        start = end
-    return out
-
-
-def _stays_open(line: str, delimiter: str, inside: bool) -> bool:
-    """Return whether a quoted cell is open at the end of a line; `inside`: one was at its beginning."""
-    at = 0
-    while True:
-        quoted = inside or line.startswith('"', at)
-        if quoted:
-            match = (QUOTE_END if inside else QUOTED).match(line, at)
-            if match is None:
-                return True
-            at = match.end()
-        inside = False
-        at = line.find(delimiter, at) + 1
-        if not at:
-            return False
 
 
 def cells(record: str, delimiter: str) -> list[str]:
@@ -207,19 +85,39 @@ def is_quoted(text: str) -> bool:
     return len(text) >= 2 and text[0] == text[-1] == '"'
 
 
-def guess_delimiter(text: str) -> str:
+def said_delimiter(text: Text) -> str | None:
+    """Return the delimiter that the first line says, as Excel writes and reads it: `sep=;`; None if it does not."""
+    match = SAID.match(text.part(0, text.body.find(b"\n", 0, 20) + 1))
+    return match[1] if match else None
+
+
+def guess_delimiter(text: Text) -> str:
     """Return the delimiter that cuts the first records into equally many cells, most of them numbers."""
-    sample = text[:SAMPLE]
-    if len(text) > SAMPLE and "\n" in sample:
-        sample = sample[: sample.rindex("\n") + 1]
-    scores = {}
+    sample = _first_lines(text.body)
+    scores, runs = {}, False
     for delimiter in DELIMITERS:
-        lines = records(sample, split_records(sample, delimiter)[0])
+        part = Text(sample, text.own, own=text.own)
+        ends = split_records(part, delimiter)[0].tolist()
+        lines = [part.part(start, end) for start, end in zip([0, *ends], ends, strict=False)]
         rows = [cells(line, delimiter) for line in lines if not is_empty(line, delimiter)][:SAMPLE_RECORDS]
         width, count = Counter(map(len, rows[1:] or rows)).most_common(1)[0] if rows else (1, 0)
         if width > 1:
             scores[delimiter] = (count >= 0.9 * len(rows[1:] or rows), _share_of_numbers(rows), width)
+            runs = runs or (delimiter == " " and not all(all(row) for row in rows))
+    if runs and scores.get(BLANKS, (False,))[0]:  # a blank more or less does not make cells
+        del scores[" "]
     return max(scores, key=scores.__getitem__, default=",")
+
+
+def _first_lines(body: bytes) -> bytes:
+    """Return the first lines of a text, as many as are in a sample and at least two, without comments at the top."""
+    at = 0
+    while body.startswith(b"#", at) and (comment := LINE_END.search(body, at)):
+        at = comment.end()
+    first = LINE_END.search(body, at)
+    second = LINE_END.search(body, first.end()) if first else None
+    last = max(body.rfind(b"\n", at, at + SAMPLE), body.rfind(b"\r", at, at + SAMPLE)) + 1
+    return body[at : max(last, second.end() if second else len(body))]
 
 
 def _share_of_numbers(rows: list[list[str]]) -> float:

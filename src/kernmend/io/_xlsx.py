@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
 
-from kernmend.io._cells import Cells, Edits
+from kernmend.io._cells import Cells, Edits, Verbatim
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
 from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
@@ -19,6 +19,7 @@ from kernmend.io._sheet import (
     check_xml,
     column_name,
     date_styles,
+    is_added,
     lines,
     new_cell,
     shared_strings,
@@ -74,11 +75,13 @@ class SheetGrid:
         self.write(temporary, "".join([*parts, self.xml[at:]]) if parts else None)
 
     def _cell(self, row: int, column: int, text: str, styles: dict[int, str]) -> str:
-        """Return the XML of a cell with another text."""
+        """Return the XML of a cell with another text; nothing for one that was added and is now taken away."""
         line = self.lines[row]
         cell = line.cells.get(column)
         if cell is not None and cell.formula:
             raise FileError(f"{column_name(column)}{row} holds a formula, which is not replaced by a value")
+        if not text and (cell is None or (isinstance(text, Verbatim) and is_added(self.xml[cell.start : cell.end]))):
+            return ""
         number = NUMBER.fullmatch(text) is not None
         if cell is not None and number:
             same = with_number(self.xml[cell.start : cell.end], text)
@@ -86,7 +89,7 @@ class SheetGrid:
                 return same
         prefix = next((one.prefix for one in line.cells.values()), "")
         style = styles.get(column, "") if cell is None else cell.style
-        return new_cell(column, row, prefix, style, text, number=number)
+        return new_cell(column, row, prefix, style, text, number=number, added=cell is None)
 
     def cells(self, start: int, stop: int) -> list[list[str]]:
         """Return what the cells of some rows show; those of formulas nothing."""

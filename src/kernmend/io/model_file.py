@@ -180,12 +180,13 @@ def _member(archive: ZipFile, name: str) -> bytes:
 
 def _array(archive: ZipFile, name: Any) -> "np.ndarray[Any, Any]":
     """Return an array, its size checked against the bytes that are there before it is made."""
-    member = io.BytesIO(_member(archive, f"{name}.npy"))
+    raw = _member(archive, f"{name}.npy")
+    member = io.BytesIO(raw)
     version = np.lib.format.read_magic(member)
     if version != (1, 0):
         raise EncodingError(f"array {name} is of another version")
     shape, by_columns, dtype = np.lib.format.read_array_header_1_0(member)
-    data = memoryview(member.getbuffer())[member.tell() :]
+    data = memoryview(raw)[member.tell() :]
     if dtype.kind not in ARRAY_KINDS or dtype.hasobject:
         raise EncodingError(f"array {name} is not one of numbers")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data):
