@@ -124,7 +124,8 @@ class Detector:
         entry_results = _judged(entries, Z, decide, np.arange(n))
         # Where entries do not decide, the test of rows is the only one: it need not share alpha with the others.
         cap -= 0.0 if decide else float(np.log(TESTS))
-        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep)
+        filled = np.asarray(entry_results[1].any(axis=1))
+        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep, filled)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
         detector = cls(centre, scale, decide, entries, rows, threshold, suspect)
         found = detector._released(D, detector._combine(Z, *entry_results, u))

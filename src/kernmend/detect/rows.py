@@ -36,10 +36,10 @@ INFORMATIVE = 0.55
 # of the nearest rows: 96 % efficient for normal errors.
 HUBER = 1.5
 # Least probability of being wrong of a flagged row, and of a suspect. A higher one misses more ("pictures", occlusion:
-# an F1 of 0.67 at 0.8, 0.72 at 0.7), a lower one flags more good rows ("pictures", clean, unit length: 0.6 % at 0.7).
-SURE, LIKELY = 0.7, 0.5
-# Least spread of scores, in units of sqrt(2 / d), the spread of log squared lengths of random rows. Only the rows of a
-# regular grid have scores that spread less.
+# an F1 of 0.65 at 0.8, 0.72 at 0.7), a lower one flags more good rows ("tables": 0.6 % at 0.6, 0.4 % at 0.8).
+SURE, LIKELY = 0.75, 0.5
+# Least spread of scores, in units of sqrt(2 / d), the spread of log squared lengths of random rows in d dimensions.
+# Only those of a regular grid, or of an exact surface relative to their neighbours, have scores that spread less.
 LEAST_SPREAD = 0.8
 # Largest number of rows that the score is chosen on, and of the reference, for the time of the eigendecompositions.
 CHOOSING, LANDMARKS = 300, 800
@@ -143,17 +143,22 @@ class RowDetector:
     reference_u: Array
 
     @classmethod
-    def fit(cls, Y: Array, cap: float, good: NDArray[np.bool_]) -> tuple["RowDetector", Array]:
+    def fit(
+        cls, Y: Array, cap: float, good: NDArray[np.bool_], filled: NDArray[np.bool_] | None = None
+    ) -> tuple["RowDetector", Array]:
         """Return the detector fitted to the rows `Y`, and u of each row, leave-one-out.
 
-        `cap` is the largest threshold. Rows marked in `good` are part of the reference whatever their u.
+        `cap` is the largest threshold. Rows marked in `good` are part of the reference whatever their u. Those marked
+        in `filled` had wrong entries, which were filled in: what that leaves of errors says nothing of the others, so
+        that their scores do not count for what is believed of scores.
         """
         every = np.arange(len(Y))
         choice, sample = choose_score(Y[landmarks(Y, every, CHOOSING)]), landmarks(Y, every)
         measure = Measure.of(choice.kind, choice.eps, KernelSpan.of(Y[sample], choice.kernel))
         scores = measure.scores(Y, measure.span.project(Y)) if sample.size < len(Y) else np.empty(len(Y))
         scores[sample] = measure.scores_of_span()
-        plain, chosen = choose_scoring(Y, sample, scores, measure, cap, choice.power < INFORMATIVE)
+        count = np.ones(len(Y), dtype=bool) if filled is None or filled.mean() > 0.5 else ~filled
+        plain, chosen = choose_scoring(Y, sample, scores, count, measure, cap, choice.power < INFORMATIVE)
         groups = chosen.groups
         threshold, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
         suspect = min(threshold, suspect, float(np.log(len(Y))))
@@ -223,6 +228,7 @@ def choose_scoring(
     Y: Array,
     sample: NDArray[np.intp],
     scores: Array,
+    count: NDArray[np.bool_],
     measure: Measure,
     cap: float,
     only_good: bool,
@@ -234,8 +240,8 @@ def choose_scoring(
 
     Parameters
     ----------
-    Y, scores : arrays with one row or element for each row
-        The rows and their scores.
+    Y, scores, count : arrays with one row or element for each row
+        The rows, their scores, and which of these count for what is believed of scores.
     sample : array of int
         The numbers of the rows that are the span of `measure`.
     measure : Measure
@@ -246,10 +252,10 @@ def choose_scoring(
         Whether scores do not tell injected rows from good ones, so that there is no second group to believe in.
     """
     L, (rows, source) = measure.span.L, inject(measure.span.L)
-    least, dimensions = least_spread(Y), effective_dimensions(L)
+    least, dimensions = least_spread(L), effective_dimensions(L)
 
     def believed(scores: Array, injected: Array) -> TwoGroups:
-        return TwoGroups.of(scores, injected, least=least, dimensions=dimensions, only_good=only_good)
+        return TwoGroups.of(scores[count], injected, least=least, dimensions=dimensions, only_good=only_good)
 
     injected = measure.scores(rows, measure.span.project(rows), source)
     plain = Scoring(None, scores, believed(scores, injected))
@@ -259,13 +265,13 @@ def choose_scoring(
     injected = injected - neighbours.expected(rows, source)
     groups = believed(scores - expected, injected)
     relative = Scoring(neighbours, scores - expected, groups)
-    use_relative = relative.likelier(plain) and (not plain.wrong(cap).any() or groups.any_wrong < 0.5)
+    use_relative = relative.likelier(plain) and (not plain.wrong(cap)[count].any() or groups.any_wrong < 0.5)
     return plain, relative if use_relative else plain
 
 
 def least_spread(Y: Array) -> float:
-    """Return the least spread of the scores of rows with as many columns as `Y`, unless they are a regular grid."""
-    return LEAST_SPREAD * float(np.sqrt(2.0 / Y.shape[1]))
+    """Return the least spread of the scores of rows that fill as many dimensions as `Y`, unless they are a grid."""
+    return LEAST_SPREAD * float(np.sqrt(2.0 / effective_dimensions(Y)))
 
 
 def landmarks(Y: Array, rows: NDArray[np.intp], most: int = LANDMARKS) -> NDArray[np.intp]:

@@ -58,7 +58,7 @@ TIE = 0.002
 # Least effect of a wrong row, in distances between the rows around it: others cannot tell smaller errors from their own
 # spacing. With 0.15 three times as many good rows at the edge of a cloud of exact rank are flagged
 # (test_the_edge_of_a_flat_cloud), and 5 % in place of 2 % of clean rows with heavy tails ("clean" 6).
-EFFECT = 0.7
+EFFECT = 0.6
 # Distance from all good rows, in the same unit, from which on a row has the effect of a wrong one in any case: under a
 # wide kernel effects are much smaller than distances (test_new_rows_inside_and_outside_a_circle).
 FAR = 10.0
