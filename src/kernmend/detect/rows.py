@@ -39,7 +39,8 @@ HUBER = 1.5
 # an F1 of 0.65 at 0.8, 0.72 at 0.7), a lower one flags more good rows ("tables": 0.6 % at 0.6, 0.4 % at 0.8).
 SURE, LIKELY = 0.75, 0.5
 # Least spread of scores, in units of sqrt(2 / d), the spread of log squared lengths of random rows in d dimensions.
-# Only those of a regular grid, or of an exact surface relative to their neighbours, have scores that spread less.
+# Only those of a regular grid, or of an exact surface relative to their neighbours, have scores that spread less
+# (test_spikes_are_marked).
 LEAST_SPREAD = 0.8
 # Largest number of rows that the score is chosen on, and of the reference, for the time of the eigendecompositions.
 CHOOSING, LANDMARKS = 300, 800
@@ -270,8 +271,13 @@ def choose_scoring(
 
 
 def least_spread(Y: Array) -> float:
-    """Return the least spread of the scores of rows that fill as many dimensions as `Y`, unless they are a grid."""
-    return LEAST_SPREAD * float(np.sqrt(2.0 / effective_dimensions(Y)))
+    """Return the least spread of the scores of rows like `Y`.
+
+    A score sums errors in d directions: as many as there are columns where noise fills them all, as many as the rows
+    fill where there is none. Nobody says which, so d is the geometric mean of both.
+    """
+    d = np.sqrt(Y.shape[1] * effective_dimensions(Y))
+    return LEAST_SPREAD * float(np.sqrt(2.0 / d))
 
 
 def landmarks(Y: Array, rows: NDArray[np.intp], most: int = LANDMARKS) -> NDArray[np.intp]:
