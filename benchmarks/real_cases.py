@@ -25,7 +25,7 @@ CHOOSE = {
     *("penguins", "cars", "elnino", "faithful", "macrodata", "iris", "breast cancer"),
     *("42_WBC", "45_wine", "18_Ionosphere", "7_Cardiotocography", "29_Pima"),
     *("20_letter", "15_Hepatitis", "27_PageBlocks", "26_optdigits", "12_fault"),
-    *("valve1_0", "spectra made", "cartilage"),  # cartilage: MOST_WRONG and NARROWEST were chosen with a look at it
+    *("valve1_0", "spectra made", "cartilage"),  # cartilage: constants were once chosen with a look at it
     *("digits", "MNIST 2/3", "COIL one object", "patches"),  # patches: since half of the clean ones were flagged
     *("circle", "sphere", "swiss roll", "parabola"),
     *(f"clean {number}" for number in (0, 2, 4, 6, 8, 10, 11, 14)),  # 11 is iris, 12 wine, 14 breast cancer: as above

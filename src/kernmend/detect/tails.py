@@ -102,8 +102,8 @@ def without_end_group(values: Array, most: float) -> Array:
 
     Such a group (a tenth of a column at -999) would shift the quantiles; whether it is wrong is decided later.
 
-    >>> without_end_group(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 900.0, 901.0]), 2).max()
-    np.float64(8.0)
+    >>> float(without_end_group(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 900.0, 901.0]), 2).max())
+    8.0
     """
     values = np.sort(values)
     if values.size < 8:
