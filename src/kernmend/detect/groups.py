@@ -45,8 +45,10 @@ NEAREST_WRONG, DISTANCES, SPREAD = 2.5, 3, 0.3
 BROAD = 0.1
 # Lowest and highest score that is told from those beyond it, and the width of the bins between them.
 RANGE, BIN = (-12.0, 30.0), 0.1
+# Largest number of rows that their dimensions are counted on, for memory: copies of more would double that of a fit.
+SOME_ROWS = 300
 # Least weight of a combination that counts in means, as a share of all.
-NEGLIGIBLE = 1e-4
+NEGLIGIBLE = 1e-3
 # Exponent beyond which `exp` is not evaluated: there the chance is 0 for all that follows, and `exp` would overflow.
 LOG_LIMIT = 50.0
 
@@ -164,8 +166,10 @@ class TwoGroups:
     def u(self, scores: Array) -> Array:
         """Return u of each score: minus the logarithm of the mean chance of a good row having a higher one."""
         x = (scores - self.middle) / self.unit
-        by_null = np.array([LogGamma(*each).u(x) for each in self.null])
-        out: Array = np.maximum(-logsumexp(-by_null, axis=0, b=self.weights[:, np.newaxis]), 0.0)
+        log_chance = np.full(x.shape, -np.inf)
+        for each, weight in zip(self.null, self.weights, strict=True):
+            np.logaddexp(log_chance, np.log(weight) - LogGamma(*each).u(x), out=log_chance)
+        out: Array = np.maximum(-log_chance, 0.0)
         return out
 
     def threshold(self, sure: float) -> float:
@@ -183,8 +187,9 @@ def effective_dimensions(Y: Array) -> float:
     >>> round(effective_dimensions(np.random.default_rng(0).standard_normal((1000, 5))))
     5
     """
-    centred = Y - Y.mean(axis=0)
-    centred /= max(float(np.abs(centred).max()), np.finfo(np.float64).tiny)
+    some = Y[:: -(-len(Y) // SOME_ROWS)]
+    centred = some - some.mean(axis=0)
+    centred /= max(float(centred.max()), -float(centred.min()), np.finfo(np.float64).tiny)
     products = centred.T @ centred if centred.shape[0] > centred.shape[1] else centred @ centred.T
     total = float(np.trace(products))
     return float((total / np.linalg.norm(products)) ** 2) if total > 0.0 else 1.0

@@ -180,11 +180,11 @@ class RowDetector:
         span = measure.span
         measure = replace(measure, units=error_units(span.leave_one_out(measure.eps)[1]))
         scores = measure.scores_of_span()
-        plain = groups = _recentred(self.plain if self.neighbours else self.groups, scores, least_spread(Y))
+        plain = groups = _recentred(self.plain if self.neighbours else self.groups, scores, least_spread(span.L))
         neighbours, expected = self.neighbours and self.neighbours.against(span.L, scores), None
         if neighbours is not None:
             expected = neighbours.expected(span.L, np.arange(len(scores)))
-            groups = _recentred(self.groups, scores - expected, least_spread(Y))
+            groups = _recentred(self.groups, scores - expected, least_spread(span.L))
         moved = replace(self, measure=measure, plain=plain, neighbours=neighbours, groups=groups)
         return replace(moved, reference_u=np.minimum(moved._u(scores, expected), self.threshold))
 

@@ -15,6 +15,8 @@ from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.model import tuning
 from kernmend.model.kernels import Kernel, make_kernel
 
+LEAST = 0.1  # spread of the logarithms of good distances: where most rows lie in the subspace, they differ by rounding
+
 
 @parameters
 class SubspaceRecovery(NewRowsRecovery):
@@ -49,7 +51,7 @@ class SubspaceRecovery(NewRowsRecovery):
 
         No row with a distance (squared) up to `least` is flagged, unless a share is given.
         """
-        self._groups = TwoGroups.of(_log(distances))
+        self._groups = TwoGroups.of(_log(distances), least=LEAST)
         self.outlier_scores_ = self._scores(distances)
         chance = float(np.log10(distances.size / ALPHA))
         sure = float(self._groups.u(np.array([self._groups.threshold(SURE)]))[0]) / LOG10

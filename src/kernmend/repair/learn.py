@@ -145,10 +145,16 @@ class Learner:
             per_row | sure,
             np.array(totals),
             "interrupted" if chosen.interrupted else "converged" if converged else "max_iter",
-            EntryError if only_entries and not rows.settings.error.by_entry else rows.settings.error,
+            self._reported_error(rows, bool(only_entries)),
             rank,
             chosen.share,
         )
+
+    def _reported_error(self, rows: RowMender, only_entries: bool) -> type[RowSum]:
+        """Return the error model that was given, or else the one that what was mended stands for."""
+        if self.error != "auto":
+            return error_model(self.error)
+        return EntryError if only_entries and not rows.settings.error.by_entry else rows.settings.error
 
     def _errors(self, n_features: int) -> list[type[RowSum]]:
         """Return the error models to choose from."""
