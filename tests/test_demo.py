@@ -49,7 +49,7 @@ def test_it_writes_what_it_says(kernmend, tmp_path):
     assert names(folder) == sorted(DEMO_FILES)
     assert all(str(folder / name) in done.stdout for name in DEMO_FILES)
     assert max(map(len, done.stdout.splitlines()[:8])) <= 80
-    assert "calibrating" in done.stderr  # a progress bar
+    assert "filling in" in done.stderr  # a progress bar
     for name in ("circle.png", "digits.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     assert "A weather station" in (folder / "report.html").read_text()

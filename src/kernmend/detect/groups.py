@@ -47,6 +47,8 @@ BROAD = 0.1
 RANGE, BIN = (-12.0, 30.0), 0.1
 # Largest number of rows that their dimensions are counted on, for memory: copies of more would double that of a fit.
 SOME_ROWS = 300
+# Number of scores whose chances are computed at a time, for memory.
+AT_A_TIME = 500
 # Least weight of a combination that counts in means, as a share of all.
 NEGLIGIBLE = 1e-3
 # Exponent beyond which `exp` is not evaluated: there the chance is 0 for all that follows, and `exp` would overflow.
@@ -165,11 +167,13 @@ class TwoGroups:
 
     def u(self, scores: Array) -> Array:
         """Return u of each score: minus the logarithm of the mean chance of a good row having a higher one."""
-        x = (scores - self.middle) / self.unit
-        log_chance = np.full(x.shape, -np.inf)
-        for each, weight in zip(self.null, self.weights, strict=True):
-            np.logaddexp(log_chance, np.log(weight) - LogGamma(*each).u(x), out=log_chance)
-        out: Array = np.maximum(-log_chance, 0.0)
+        out = np.empty(scores.shape)
+        for start in range(0, scores.size, AT_A_TIME):
+            x = (scores[start : start + AT_A_TIME] - self.middle) / self.unit
+            log_chance = np.full(x.shape, -np.inf)
+            for each, weight in zip(self.null, self.weights, strict=True):
+                np.logaddexp(log_chance, np.log(weight) - LogGamma(*each).u(x), out=log_chance)
+            out[start : start + AT_A_TIME] = np.maximum(-log_chance, 0.0)
         return out
 
     def threshold(self, sure: float) -> float:

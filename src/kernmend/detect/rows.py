@@ -191,13 +191,13 @@ class RowDetector:
     def u(self, Y: Array) -> Array:
         """Return u of rows, each by itself; rows of the reference, which are their own neighbours, have theirs."""
         span = self.measure.span
+        expected = None if self.neighbours is None else self.neighbours.expected(Y)  # before K: both are large
         K = span.kernel.gram(Y, span.L)
         nearest, near = K.argmax(axis=1), np.flatnonzero(K.max(axis=1) > NEARLY_SAME)
         size = SAME * np.abs(span.L).max(axis=0)
         seen = near[(np.abs(Y[near] - span.L[nearest[near]]) <= size).all(axis=1)]
         projected: Array = K @ span.U
         del K  # as large as what comes next
-        expected = None if self.neighbours is None else self.neighbours.expected(Y)
         u = self._u(self.measure.scores(Y, projected), expected)
         high = np.flatnonzero(u > self.threshold)
         u[high[~self.measure.visible(Y[high], projected[high])]] = self.threshold

@@ -75,7 +75,8 @@ class Learner:
         kernels, errors = self._kernels(mender.L), self._errors(X.shape[1])
         chosen = Calibration(Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0, interrupted)
         by_entries = any(error.by_entry for error in errors)
-        partly = found.rows & ~found.whole & by_entries
+        # An error model that the user gave is used, also where wrong entries could be filled in without one.
+        partly = found.rows & ~found.whole & by_entries & (self.error == "auto" or errors[0] is EntryError)
         whole, filling = found.rows & ~partly, None
         enough = mender.L.shape[0] < X.shape[0] and not interrupted
         if whole.any() and enough:
