@@ -4,7 +4,7 @@ Nobody says how good scores are distributed, how many rows are wrong, or how far
 at every combination of a small grid: f0, the density of good scores, is a `LogGamma` with a location, a scale and a
 skewness; the share of wrong rows is 0 with probability 1/2, else one of `SHARES`; f1, the density of wrong scores, is
 that of injected rows, or normal about one of three distances. Every combination is weighted by its prior probability
-times the likelihood of the scores (Bayes). A second look has a finer grid of f0 where the first one found it plausible.
+times the likelihood of the scores (Bayes). A second grid of f0 is finer, where the first one found it plausible.
 What is asked for is a weighted mean over all combinations:
 
 - `u`, minus the logarithm of the chance of a good row having a higher score;
@@ -34,7 +34,7 @@ SCALE_SD = 0.35
 # Least and largest median, logarithm of the scale and skewness of f0, and the number of values of each that are looked
 # at. With 30 % of the rows wrong the median of the good scores is 0.6 below that of all.
 LOWEST, HIGHEST, POINTS = np.array([-0.7, np.log(0.5), -3.0]), np.array([0.3, np.log(2.0), 1.5]), (6, 7, 10)
-# Standard deviations about the mean, of what is believed after the first look, that the second, finer one covers.
+# Standard deviations about the mean, of what is believed after the first grid, that the second, finer one covers.
 FINER = 2.5
 # Shares of wrong rows, if there are any: all equally probable. What is wrong is the smaller part.
 SHARES = np.geomspace(0.004, 0.3, 7)
