@@ -7,16 +7,8 @@ from hypothesis import strategies as st
 
 import kernmend
 from kernmend.detect.detector import Detector
-from kernmend.detect.rows import (
-    LANDMARKS,
-    NEAREST,
-    Neighbours,
-    RowDetector,
-    _combined,
-    landmarks,
-    nearest_rows,
-    robust_slope,
-)
+from kernmend.detect.rows import Neighbours, RowDetector, _combined, robust_slope
+from kernmend.detect.scores import LANDMARKS, NEAREST, landmarks, nearest_rows
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -209,3 +201,15 @@ def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():
     detector = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))[0]
     again = detector.against(detector.measure.span.L)
     np.testing.assert_array_equal(detector.u(X[bad]) > detector.threshold, again.u(X[bad]) > again.threshold)
+
+
+def test_wrong_entries_come_to_lie_on_the_surface():
+    """The linear guess is the middle of the column; the kernel prediction finds the curve."""
+    t = np.random.default_rng(0).uniform(-1.0, 1.0, 200)
+    Y = np.column_stack([t, t**2, t**3, np.sin(2.0 * t)])
+    detector, _ = RowDetector.fit(Y, 9.0, np.zeros(200, dtype=bool))
+    entries = np.broadcast_to(np.arange(4) == 1, (20, 4))
+    guess = np.where(entries, np.median(Y[:, 1]), Y[:20])
+    filled = detector.filled(guess, entries)
+    np.testing.assert_array_equal(filled[~entries], Y[:20][~entries])
+    assert np.abs(filled - Y[:20])[entries].mean() < 0.02 * np.abs(guess - Y[:20])[entries].mean()

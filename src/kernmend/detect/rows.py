@@ -26,7 +26,16 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect.groups import TwoGroups, effective_dimensions
-from kernmend.detect.scores import NEAREST, KernelSpan, Measure, choose_score, error_units, inject, nearest_rows
+from kernmend.detect.scores import (
+    NEAREST,
+    KernelSpan,
+    Measure,
+    choose_score,
+    error_units,
+    inject,
+    landmarks,
+    nearest_rows,
+)
 from kernmend.linalg.distances import squared_distances
 
 # Mean capped rank of injected rows below which a score does not tell them from good rows: 0.48 is that of chance, with
@@ -42,8 +51,10 @@ SURE, LIKELY = 0.75, 0.5
 # Only those of a regular grid, or of an exact surface relative to their neighbours, have scores that spread less
 # (test_spikes_are_marked).
 LEAST_SPREAD = 0.8
-# Largest number of rows that the score is chosen on, and of the reference, for the time of the eigendecompositions.
-CHOOSING, LANDMARKS = 300, 800
+# Largest number of rows that the score is chosen on, for the time of the eigendecompositions.
+CHOOSING = 300
+# Number of steps in which wrong entries are filled in by the kernel prediction.
+FILLS = 10
 # Difference of entries, as a share of the largest entry of their column, up to which a row is one of the reference:
 # what changing units and back leaves.
 SAME = 1e-12
@@ -204,6 +215,19 @@ class RowDetector:
         u[seen] = self.reference_u[nearest[seen]]
         return u
 
+    def filled(self, Y: Array, entries: NDArray[np.bool_]) -> Array:
+        """Return rows with the marked entries replaced by what the reference predicts of them, in `FILLS` steps.
+
+        A step predicts the entries of the row, as it is by then, in the kernel space. So they come to lie on the
+        surface of the good rows, as far as the other entries of the row do.
+        """
+        span = self.measure.span
+        low, high = span.L.min(axis=0), span.L.max(axis=0)
+        for _ in range(FILLS):
+            errors = span.new_rows(Y, span.project(Y), self.measure.eps)[1]
+            Y = np.where(entries, np.clip(Y - errors, low, high), Y)
+        return Y
+
     def _u(self, scores: Array, expected: Array | None) -> Array:
         """Return u of rows from their scores, and from what these exceed the expected ones by."""
         plain = self.plain.u(scores)
@@ -278,12 +302,3 @@ def least_spread(Y: Array) -> float:
     """
     d = np.sqrt(Y.shape[1] * effective_dimensions(Y))
     return LEAST_SPREAD * float(np.sqrt(2.0 / d))
-
-
-def landmarks(Y: Array, rows: NDArray[np.intp], most: int = LANDMARKS) -> NDArray[np.intp]:
-    """Return at most `most` of the row numbers `rows`; the choice does not depend on the order of the data."""
-    rows = rows[np.lexsort(Y[rows].T[::-1])]
-    if rows.size <= most:
-        return rows
-    out: NDArray[np.intp] = rows[np.linspace(0, rows.size - 1, most).astype(np.intp)]
-    return out
