@@ -68,7 +68,8 @@ class Neighbours:
     """The score to be expected of a row: slope * (median score of its `NEAREST` rows of L - middle).
 
     `scores` are those of the rows of `L`, NaN where they do not count, `middle` is their median, and `slope`, between 0
-    and 1, says how far scores follow those of the nearest rows. Errors differ from each other, so that the neighbours of a wrong row are good.
+    and 1, says how far scores follow those of the nearest rows. Errors differ from each other, so that the neighbours
+    of a wrong row are good.
     """
 
     L: Array
