@@ -220,10 +220,12 @@ class Detector:
     def _whole(self, entries: NDArray[np.bool_], row_u: Array) -> NDArray[np.bool_]:
         """Return which rows are wrong as a whole.
 
-        These are the rows with a u above the threshold though wrong entries are filled in, and those with so many
-        wrong entries that the u of their number is above it.
+        These are the rows with a u above the threshold, those that are suspects though wrong entries are filled in,
+        and those with so many wrong entries that the u of their number is above the threshold.
         """
-        return np.asarray(np.maximum(row_u, count_u(entries.sum(axis=1), entries.shape[1])) / LOG10 > self.threshold)
+        count = entries.sum(axis=1)
+        unusual = row_u / LOG10 > np.where(count > 0, self.suspect_threshold, self.threshold)
+        return np.asarray(unusual | (count_u(count, entries.shape[1]) / LOG10 > self.threshold))
 
     def _released(self, X: Array, found: Found) -> Found:
         """Return these results of fitted rows with those released that the detector would not flag as new rows.
