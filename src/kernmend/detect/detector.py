@@ -236,7 +236,9 @@ class Detector:
         flagged = np.flatnonzero(found.rows)
         if not flagged.size:
             return found
-        again = self.find(X[flagged])
+        again = self.find(X[flagged], entry_scores=False)
+        if self.rows_only():
+            again = replace(again, entry_scores=found.entry_scores[flagged])
         released = flagged[~again.rows]
         parts = {name: values.copy() for name, values in vars(found).items()}
         for name, values in parts.items():

@@ -138,6 +138,14 @@ class Conditional:
         return out
 
 
+def column_medians(R: Array, seen: NDArray[np.bool_]) -> Array:
+    """Return the median of each column, of those entries that are `seen`; 0 for a column without any."""
+    out: Array = np.median(R, axis=0)
+    for j in np.flatnonzero(~seen.all(axis=0)):
+        out[j] = np.median(R[seen[:, j], j]) if seen[:, j].any() else 0.0
+    return out
+
+
 @dataclass(frozen=True)
 class EntryDetector:
     """Finds wrong entries of rows in robust units.
@@ -169,9 +177,9 @@ class EntryDetector:
         others = Conditional.of(left)
         R = left - others.predict(left, np.arange(len(left)))
         seen = np.isfinite(R)
-        centre = np.array([np.median(column[ok]) if ok.any() else 0.0 for column, ok in zip(R.T, seen.T, strict=True)])
+        centre = column_medians(R, seen)
+        spread = 1.4826 * column_medians(np.abs(R - centre), seen)
         columns = [column[ok] for column, ok in zip((R - centre).T, seen.T, strict=True)]
-        spread = np.array([1.4826 * np.median(np.abs(column)) if column.size else 1.0 for column in columns])
         conditional = EntryTail.of(columns)
         # The largest u of a row should be distributed like the largest of d exponential variables. Where it spreads
         # more, tails are heavier than the quantiles of a column showed, and u is reduced to factor (u / high)^power.

@@ -137,7 +137,7 @@ class Scoring:
 
         Both likelihoods are of the same scores, given those of the nearest rows.
         """
-        return self.groups.evidence - 0.5 * float(np.log(self.scores.size)) > other.groups.evidence
+        return self.groups.evidence - 0.5 * float(np.log(self.groups.count)) > other.groups.evidence
 
 
 @dataclass(frozen=True)
@@ -199,12 +199,13 @@ class RowDetector:
         span = measure.span
         measure = replace(measure, units=error_units(span.leave_one_out(measure.eps)[1]))
         scores = measure.scores_of_span()
-        plain = _recentred(self.plain, scores, least_spread(span.L))
+        least = least_spread(span.L.shape[1], effective_dimensions(span.L))
+        plain = _recentred(self.plain, scores, least)
         neighbours, relative, expected = self.neighbours, self.relative, None
         if neighbours is not None and relative is not None:
             neighbours = neighbours.against(span.L, scores)
             expected = neighbours.expected(span.L, np.arange(len(scores)))
-            relative = _recentred(relative, scores - expected, least_spread(span.L))
+            relative = _recentred(relative, scores - expected, least)
         moved = replace(self, measure=measure, plain=plain, neighbours=neighbours, relative=relative)
         return replace(moved, reference_u=np.minimum(moved._u(scores, expected), self.threshold))
 
@@ -278,7 +279,8 @@ def choose_scoring(
         Whether scores do not tell injected rows from good ones, so that there is no second group to believe in.
     """
     L, (rows, source) = measure.span.L, inject(measure.span.L)
-    least, dimensions = least_spread(L), effective_dimensions(L)
+    dimensions = effective_dimensions(L)
+    least = least_spread(L.shape[1], dimensions)
 
     def believed(scores: Array, injected: Array) -> TwoGroups:
         return TwoGroups.of(scores[count], injected, least=least, dimensions=dimensions, only_good=only_good)
@@ -304,11 +306,10 @@ def limits_of(plain: Scoring, relative: Scoring | None, probability: float, cap:
     return plain.limit(probability, cap) if counts else np.inf, relative.limit(probability, cap)
 
 
-def least_spread(Y: Array) -> float:
-    """Return the least spread of the scores of rows like `Y`.
+def least_spread(columns: int, dimensions: float) -> float:
+    """Return the least spread of the scores of rows with so many columns that fill so many dimensions.
 
     A score sums errors in d directions: as many as there are columns where noise fills them all, as many as the rows
     fill where there is none. Nobody says which, so d is the geometric mean of both.
     """
-    d = np.sqrt(Y.shape[1] * effective_dimensions(Y))
-    return LEAST_SPREAD * float(np.sqrt(2.0 / d))
+    return LEAST_SPREAD * float(np.sqrt(2.0 / np.sqrt(columns * dimensions)))

@@ -127,9 +127,9 @@ class KernelSpan:
 
 def error_units(errors: Array) -> Array:
     """Return the unit of the errors of each column: the robust size of its own, and that of all columns, combined."""
-    own = 1.4826 * np.median(np.abs(errors), axis=0)
-    together = float(np.mean(np.median(np.square(errors), axis=0)))
-    out: Array = np.sqrt(np.square(own) + together + np.finfo(np.float64).tiny)
+    own = np.median(np.abs(errors), axis=0)
+    together = float(np.mean(np.square(own)))
+    out: Array = np.sqrt(np.square(1.4826 * own) + together + np.finfo(np.float64).tiny)
     return out
 
 
