@@ -20,14 +20,7 @@ LIMITS = {  # dB on the corrupted rows and F1, below the medians of the benchmar
 }
 
 
-FEW_FLAGGED = pytest.mark.xfail(
-    reason="covered pictures are ranked well and flagged too seldom: less than a second look, at how far mending moves "
-    "rows, gave (docs/real.md, occlusion)"
-)
-WEAKER = {(name, "occlusion"): FEW_FLAGGED for name in ("MNIST", "COIL-20, object 1")}
-
-
-@pytest.mark.parametrize(("name", "kind"), [pytest.param(*case, marks=WEAKER.get(case, ())) for case in LIMITS])
+@pytest.mark.parametrize(("name", "kind"), LIMITS)
 def test_images(name, kind):
     case = next((case for case in CASES if case.name.startswith(name + ",")), None)
     if case is None:
