@@ -62,10 +62,14 @@ class Learner:
 
     def learn(self, X: Array, good: Mask = None, wrong: Mask = None) -> "Learned":
         """Return what was learned from rows, and those rows mended. `good` and `wrong` are masks of known rows."""
-        units = Units.of(self.scale, X, bounded=self.bounds is not None)
+        units = self.units(X)
         with few_threads(X.size):
             learned = self.learn_inside(units.enter(X), units, good, wrong)
         return learned.leaving(X)
+
+    def units(self, X: Array) -> Units:
+        """Return the units in which these rows are compared."""
+        return Units.of(self.scale, X, bounded=self.bounds is not None)
 
     def learn_inside(self, X: Array, units: Units, good: Mask = None, wrong: Mask = None) -> "Learned":
         """Return what was learned from rows that are in `units` already; so are the mended ones."""
@@ -103,7 +107,7 @@ class Learner:
 
     def find_only(self, X: Array) -> tuple[RowMender, Found]:
         """Return what judges rows as a fit would, and what it found of these; nothing is chosen for mending."""
-        units = Units.of(self.scale, X, bounded=self.bounds is not None)
+        units = self.units(X)
         filled, _ = self.complete(units.enter(X))
         detector, found = self.find(filled)
         middle = Settings(RBF(1.0), 1e-5, RowError, 0.5)
@@ -168,7 +172,12 @@ class Learner:
         if self.kernel != "rbf" or not isinstance(self.gamma, str):
             return [make_kernel(self.kernel, good, gamma=self.gamma, degree=self.degree, coef0=self.coef0)]
         median = 1.0 / auto_gamma(good)
-        return [RBF(width / median) for width in (WIDE if good.shape[1] >= MANY_FEATURES else NARROW)]
+        return [RBF(width / median) for width in widths(good.shape[1])]
+
+
+def widths(n_features: int) -> tuple[float, ...]:
+    """Return the widths of kernels to choose from, as gamma times the median squared distance, ascending."""
+    return WIDE if n_features >= MANY_FEATURES else NARROW
 
 
 @dataclass(frozen=True)
