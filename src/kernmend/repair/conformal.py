@@ -44,7 +44,6 @@ from kernmend.repair.intervals import (
     scales,
     some_rows,
 )
-from kernmend.repair.mender import TRIAL_TOL
 from kernmend.repair.row_mender import RowMender
 
 TRIED = 100
@@ -174,7 +173,7 @@ class Trial:
     def against(self) -> RowMender:
         """What judges and mends rows against the others."""
         L = some_rows(self.fitted.filled[np.setdiff1d(self.good, self.held)], AGAINST)
-        budget: dict[str, Any] = {"max_iter": min(ITERATIONS, self.rows.max_iter), "tol": max(TRIAL_TOL, self.rows.tol)}
+        budget: dict[str, Any] = {"max_iter": min(ITERATIONS, self.rows.max_iter), "tol": max(1e-5, self.rows.tol)}
         mender, detector = self.rows.mender.with_rows(L), self.rows.detector.judge_against(L)
         return replace(self.rows, mender=mender, detector=detector, **budget)
 

@@ -6,13 +6,13 @@ row, are not tried on the others: their cost is then an estimate, which is above
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from kernmend._typing import Array
 from kernmend.model.errors import RowSum
-from kernmend.repair.mender import TRIAL_TOL, Mender, Settings
+from kernmend.repair.mender import Mender, Settings
 
 DOUBT = 1.05
 """Factor on the cost of the error model that the first mending did not favour: it must be clearly better."""
@@ -159,8 +159,7 @@ class Cost:
         key = plain, rows.start
         if key not in self._plain:
             self._plain[key] = self.mender.mend(X, plain, start=start, max_iter=self.max_iter)
-        budget: dict[str, Any] = {"max_iter": self.max_iter, "tol": TRIAL_TOL}
-        return self.mender.refit(self._plain[key], X, settings, start=start, **budget)
+        return self.mender.refit(self._plain[key], X, settings, start=start, max_iter=self.max_iter)
 
     @cached_property
     def _injected(self) -> float:

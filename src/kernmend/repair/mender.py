@@ -21,9 +21,6 @@ MAX_REFERENCE = (
     600  # good rows that are enough for a trial: with twice as many the settings are as good, in three times the time
 )
 START_BOUND = 3.0  # typical differences of an entry
-TRIAL_TOL = 1e-4
-"""Share by which one more iteration must lower the objective of a row that is mended for a trial. With a tenth of it
-the settings chosen on digits are as good, and trials of entries take a tenth more time."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +120,8 @@ class Mender:
         return np.clip(X, nearest - bound, nearest + bound)
 
     def mend(self, X: Array, settings: Settings, *, start: Array | None = None, max_iter: int = 100) -> Array:
-        """Return the rows of `X`, mended one by one as far as a trial needs it."""
-        return self.mend_with_history(X, settings, start=start, max_iter=max_iter, tol=TRIAL_TOL)[0]
+        """Return the rows of `X`, mended one by one."""
+        return self.mend_with_history(X, settings, start=start, max_iter=max_iter)[0]
 
     def mend_with_history(
         self,
