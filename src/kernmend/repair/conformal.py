@@ -235,7 +235,7 @@ class Trial:
             hidden = in_order(patterns)[self.rng.integers(0, len(patterns), n)]
         done = int((~lacks.any(axis=1)).sum())
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
-        filler = Filler.against(others[: done if done >= ENOUGH else None])
+        filler = Filler.against(others[: done if done >= ENOUGH else None], self.rows.mender.scale)
         A = filler.fill(np.where(hidden | lacks[self.held], np.nan, self.truth))
         values, limits = self._scaled(A, self.truth, hidden, MISSING)
         return Residuals(MISSING, values, limits, np.ones(values.size), np.ones(values.size))
