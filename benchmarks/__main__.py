@@ -70,6 +70,7 @@ def main() -> None:
         "growth": growth,
         "intervals": intervals,
         "joint": joint,
+        "landmarks": landmarks,
         "missing": missing,
         "real": real,
         "walks": walks,

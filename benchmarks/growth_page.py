@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.growth_work import DEFAULT, DIGITS, FULL, METHODS, MOVE, TURN, UNTOUCHED
-from kernmend.large.landmarks import AUTO_LANDMARKS
+from kernmend.large.landmarks import AUTO_LANDMARKS, LEAST_LANDMARKS
 from kernmend.paper.experiments import GAUSSIAN
 from kernmend.paper.store import Record
 
@@ -25,7 +25,7 @@ its numbers is another one.
 """
 EXPONENTS = f"""\
 p in CPU seconds ~ n^p, from each size to the next. Above {AUTO_LANDMARKS:,} rows our default learns from
-{AUTO_LANDMARKS:,} of them, and mends the others against those.
+{LEAST_LANDMARKS:,} to {AUTO_LANDMARKS:,} of them, and mends the others against those.
 """
 
 

@@ -299,7 +299,8 @@ def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
 def test_intervals_do_not_depend_on_the_order_of_the_rows(known):
     _, X = table()
     other = KernelRecovery().fit(X[np.random.default_rng(1).permutation(len(X))])
-    np.testing.assert_allclose(known._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-5)
+    # Rounding depends on the order, and trials stop where an iteration gains less than 1e-5.
+    np.testing.assert_allclose(known._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-4)
 
 
 def test_intervals_scale_with_the_data(known):

@@ -11,6 +11,8 @@ from kernmend.datasets import make_circle, make_cubic_surface
 from kernmend.datasets.corruption import gaussian_noise, uniform_outliers
 from kernmend.datasets.metrics import f1_score, snr
 from kernmend.large import landmarks as _large
+from kernmend.linalg.distances import median_squared_distance
+from kernmend.model.kernels import RBF
 from kernmend.repair.row_mender import RowMender
 
 
@@ -27,12 +29,60 @@ def test_landmarks_are_drawn_only_where_there_are_more_rows():
     rows = _large.draw_landmarks(50, 20, 3)
     assert np.unique(rows).size == 20
     np.testing.assert_array_equal(rows, _large.draw_landmarks(50, 20, 3))
+    np.testing.assert_array_equal(rows[:10], _large.draw_landmarks(50, 10, 3))  # fewer are the first of them
 
 
 def test_one_row_more_changes_at_most_one_landmark():
     for n in (50, 51, 400):
         few, many = (set(_large.draw_landmarks(rows, 20, 3)) for rows in (n, n + 1))
         assert len(few - many) <= 1
+
+
+def picked(X):
+    return _large.pick_landmarks(X, "auto", KernelRecovery()._learner())
+
+
+def test_the_number_of_landmarks_follows_from_the_data():
+    """A curve is spanned by few rows, also where some are wrong; rows that fill their space are not."""
+    rng = np.random.default_rng(8)
+    curve = swiss_roll(5000)[0]
+    cloud = rng.standard_normal((5000, 20))
+    assert picked(curve).size == _large.LEAST_LANDMARKS
+    assert picked(cloud).size == _large.AUTO_LANDMARKS
+    holes = np.where(rng.random(curve.shape) < 0.1, np.nan, curve)
+    assert picked(holes).size == _large.LEAST_LANDMARKS
+    holes[np.arange(5000), rng.integers(0, 3, 5000)] = np.nan  # no row lacks nothing: nobody knows
+    assert picked(holes).size == _large.AUTO_LANDMARKS
+
+
+def test_one_row_more_changes_few_of_the_landmarks_that_are_picked(monkeypatch):
+    monkeypatch.setattr(_large, "LEAST_LANDMARKS", 300)
+    monkeypatch.setattr(_large, "AUTO_LANDMARKS", 800)
+    X = swiss_roll(2001)[0]
+    assert picked(X[:800]) is None
+    sizes = []
+    for n in (801, 1000, 1299, 1300, 2000):
+        few, many = set(picked(X[:n])), set(picked(X[: n + 1]))
+        assert len(few ^ many) <= 30
+        sizes.append(len(few))
+    assert sizes[:2] == [799, 600]  # one fewer for each row more
+    assert 300 < sizes[-1] < 600  # down to what is enough
+
+
+def test_enough_is_where_most_rows_are_in_the_span_of_those_before(monkeypatch):
+    """By brute force: the residual of each probe after a regression on the first m landmarks."""
+    monkeypatch.setattr(_large, "LEAST_LANDMARKS", 20)
+    X = swiss_roll(1000)[0]
+    m = _large.enough(X, KernelRecovery()._learner())
+    L, probes = X[: -_large.PROBES], X[-_large.PROBES :]
+    kernel = RBF(10.0 / median_squared_distance(L))
+
+    def far(m):
+        K, k = kernel.gram(L[:m]) + _large.RIDGE * np.eye(m), kernel.gram(L[:m], probes)
+        return np.sort(1.0 - np.sum(k * np.linalg.solve(K, k), axis=0))[int(_large.NEAREST_SHARE * _large.PROBES) - 1]
+
+    assert 20 < m < len(L)
+    assert far(m) <= _large.IN_SPAN < far(m - 1)
 
 
 @pytest.mark.usefixtures("quick_calibration")

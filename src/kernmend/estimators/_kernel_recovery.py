@@ -67,7 +67,7 @@ class KernelRecovery(Explained, KernelModel):
         in offset and size, else None (pixels).
     landmarks : int, "auto" or None, default="auto"
         How many rows, drawn at random, to learn from; the others are mended against those, in blocks. "auto" is
-        2,000 where there are more. None is always all.
+        all of 2,000 rows, and of more as many as span what the others do, 1,000 to 2,000. None is always all.
     interval : float or None, default=0.9
         The level of the intervals of mended and filled in values: this share of them holds the true value, if the
         errors of the data are like those that were tried on good rows. None makes no intervals.
@@ -295,7 +295,7 @@ class KernelRecovery(Explained, KernelModel):
     def _learn_from(self, X: Array, good: Mask, wrong: Mask, *, choose: Callable[..., Calibration] = calibrate) -> None:
         """Learn from all rows, or from landmarks, mend, and store what follows."""
         learner = self._learner(choose)
-        landmarks = large.draw_landmarks(X.shape[0], self.landmarks, learner.seed)
+        landmarks = large.pick_landmarks(X, self.landmarks, learner)
         if landmarks is None:
             self._store(learner.learn(X, good, wrong))
             return
@@ -328,8 +328,8 @@ class KernelRecovery(Explained, KernelModel):
         """Return what a fit would score and flag, without mending: scores, flags, threshold, suspects."""
         check_recovery(self)
         X, learner = self._checked(X), self._learner()
-        landmarks = large.draw_landmarks(X.shape[0], self.landmarks, learner.seed)
         with self._far_values(X):
+            landmarks = large.pick_landmarks(X, self.landmarks, learner)
             rows, found = learner.find_only(X if landmarks is None else X[landmarks])
             if landmarks is None:
                 return found.scores, found.rows, rows.detector.threshold, found.suspects

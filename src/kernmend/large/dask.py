@@ -34,8 +34,8 @@ def fit(est: Any, X: Any) -> None:
     sizes = _sizes(X, parts)
     starts = [0, *np.cumsum(sizes).tolist()]
     learner = est._learner()
-    rows = landmarks.draw_landmarks(starts[-1], est.landmarks, learner.seed)
-    rows = np.arange(starts[-1]) if rows is None else rows
+    drawn = landmarks.draw_landmarks(starts[-1], est.landmarks, learner.seed)
+    rows = np.arange(starts[-1]) if drawn is None else np.sort(drawn)
     cuts = np.searchsorted(rows, starts)
     take, names = dask.delayed(_take, pure=False), _names(X)
     taken = dask.compute(
@@ -47,6 +47,10 @@ def fit(est: Any, X: Any) -> None:
     observed = np.any([facts[1] for facts in taken], axis=0)
     check_missing(np.where(observed, 0.0, np.nan)[np.newaxis], names)
     learned = est._validate(_together([facts[0] for facts in taken]), reset=True, ensure_min_samples=2)
+    if drawn is not None and isinstance(est.landmarks, str):
+        order = np.searchsorted(rows, drawn)
+        few = np.sort(order[: landmarks.count_landmarks(starts[-1], learned[order], learner)])
+        learned, rows = learned[few], rows[few]
     est._store(learner.learn(learned))
     est._tell(learned)
     est._of_landmarks = {name: vars(est)[name] for name in OF_ROWS if name in vars(est)}

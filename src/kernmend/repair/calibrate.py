@@ -112,7 +112,8 @@ class Injection:
         by_rows, by_entries = Settings(kernel, *FIRST_ROWS), Settings(kernel, *(FIRST_ENTRIES if many else FIRST_FEW))
         if not entries or self.judge is None:
             return by_rows
-        unbounded = replace(self.mender, bounds=None)  # bounds alone make noise on constant entries look right
+        # Bounds alone make noise on constant entries look right.
+        unbounded = self.mender if self.mender.bounds is None else replace(self.mender, bounds=None)
         A = unbounded.mend(self.donors, by_entries, max_iter=SEARCH_ITERATIONS)
         few = float(np.mean(self.donors != A)) <= (FEW_ENTRIES if many else FEW_OF_FEW)
         looks_right = excess(self.judge, A) - excess(self.judge, self.held) < LOOKS_RIGHT

@@ -91,6 +91,14 @@ class Fitted(NamedTuple):
     found: Found
 
 
+class Group(NamedTuple):
+    """Rows with the errors of `flagged` flagged ones; the share `anywhere` of them may come from any good row."""
+
+    X: Array
+    flagged: int
+    anywhere: float
+
+
 def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int) -> Intervals:
     """Return the intervals of what `rows` mends at a level; infinite ones for kinds of changes that no row shows.
 
@@ -173,15 +181,15 @@ class Trial:
         """Return the residuals of all kinds of changes that can be tried."""
         partly = self.rows.partly_wrong(self.fitted.found)
         whole = self.fitted.found.rows & ~partly
-        out = [self._missing()]
+        out, groups = [self._missing()], []
         if partly.any():
-            out += self._injected(self._with_entries(self._drawn(partly)), int(partly.sum()), 0.0)
+            groups.append(Group(self._with_entries(self._drawn(partly)), int(partly.sum()), 0.0))
         if whole.any():
             drawn = self._drawn(whole)
             by_entry = self.rows.settings.error.by_entry
             wrong = self._with_errors(drawn, by_entry=by_entry)
-            out += self._injected(wrong, int(whole.sum()), 0.0 if by_entry else self.by_chance(drawn))
-        return out
+            groups.append(Group(wrong, int(whole.sum()), 0.0 if by_entry else self.by_chance(drawn)))
+        return out + self._injected(groups) if groups else out
 
     def _with_entries(self, drawn: NDArray[np.intp]) -> Array:
         """Return the rows that are held out with the wrong entries of the rows `drawn`, and with more of their entries.
@@ -227,33 +235,39 @@ class Trial:
             hidden = in_order(patterns)[self.rng.integers(0, len(patterns), n)]
         done = int((~lacks.any(axis=1)).sum())
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
-        filler = Filler.against(others[: done if done >= ENOUGH else None])
+        filler = Filler.against(others[: done if done >= ENOUGH else None], self.rows.mender.scale)
         A = filler.fill(np.where(hidden | lacks[self.held], np.nan, self.truth))
         values, limits = self._scaled(A, self.truth, hidden, MISSING)
         return Residuals(MISSING, values, limits, np.ones(values.size), np.ones(values.size))
 
-    def _injected(self, X: Array, count: int, anywhere: float) -> list[Residuals]:
-        """Return the residuals of rows with the errors of `count` flagged rows, by the kind of change they were given.
+    def _injected(self, groups: "list[Group]") -> list[Residuals]:
+        """Return the residuals of rows with errors, of all groups at once, by the kind of change they were given.
 
-        Rows that are not flagged are left out. The share `anywhere` is that of rows whose truth may be any good row.
+        Rows that are not flagged are left out.
         """
-        wrong = np.not_equal(X, self.truth)
-        X, truth = self.rows.units.again(X, self.truth)
+        X, truth = np.vstack([group.X for group in groups]), np.tile(self.truth, (len(groups), 1))
+        wrong = np.not_equal(X, truth)
+        X, truth = self.rows.units.again(X, truth)
         filled = self.against.fill(X)
         found = self.against.detector.find(filled, entry_scores=False)
         A = self.against.mend_found(X, filled, found)[0]
         kinds, changed = self.against.kinds(found), (A != X) & found.rows[:, np.newaxis]
-        out = []
-        for kind in np.unique(kinds[found.rows]).tolist():
+        parts = (np.split(each, len(groups)) for each in (A, truth, wrong, kinds, changed))
+        return [each for group, *of_group in zip(groups, *parts, strict=True) for each in self._of(group, *of_group)]
+
+    def _of(
+        self, group: "Group", A: Array, truth: Array, wrong: Array, kinds: Array, changed: NDArray[np.bool_]
+    ) -> "Iterator[Residuals]":
+        """Yield the residuals of one group, which was mended to `A`, for each kind of change."""
+        for kind in np.unique(kinds[changed.any(axis=1)]).tolist():
             which = changed & (kinds == kind)[:, np.newaxis]
-            share = anywhere if kind == WHOLE else 0.0
+            share = group.anywhere if kind == WHOLE else 0.0
             near = np.vstack([self._scaled(A, truth, which, kind), wrong[which & self._known]])
             far = self._anywhere(int(which.any(axis=1).sum())) if share else np.zeros((3, 0))
-            weight = count / len(X) * near.shape[1]
+            weight = group.flagged / len(A) * near.shape[1]
             for (values, limits, really), part in ((near, 1.0 - share), (far, share)):
                 weights = np.full(values.size, part * weight / max(values.size, 1))
-                out.append(Residuals(kind, values, limits, really, weights))
-        return out
+                yield Residuals(kind, values, limits, really, weights)
 
     def by_chance(self, flagged: NDArray[np.intp]) -> float:
         """Return which share of flagged rows is as near to the good rows as rows by chance are, at most 1.
@@ -262,14 +276,17 @@ class Trial:
         that of another good row, with the errors added. Both belong to no good row. If flagged rows do not either, as
         many rows by chance are nearer to the good rows than they are as are farther from them.
         """
+        # More rows by chance than there are flagged ones would say little more; their order is not that of the data.
+        flagged = np.unique(flagged)
+        flagged = flagged[np.lexsort(self.fitted.filled[flagged].T[::-1])]
         n, L = len(flagged), self.against.mender.L
         rows = self.fitted.filled[flagged]
         errors = rows - self.fitted.mended[flagged]
         columns = np.arange(rows.shape[1])
-        if np.unique(flagged).size >= SOME:
+        if n >= SOME:
             X = rows[self.rng.integers(0, n, rows.shape), columns]
         else:
-            X = L[self.rng.integers(0, len(L), rows.shape), columns] + errors
+            X = in_order(L)[self.rng.integers(0, len(L), rows.shape), columns] + errors
         A = self.against.mender.mend(X, self.rows.settings, max_iter=ITERATIONS // 2)
         nearer = np.square(X - A).sum(axis=1) <= np.square(errors).sum(axis=1)
         return min(1.0, 2.0 * float(nearer.mean()))

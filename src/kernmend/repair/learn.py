@@ -12,7 +12,7 @@ from kernmend._typing import Array
 from kernmend.detect import Detector, Found
 from kernmend.linalg.threads import few_threads
 from kernmend.model.errors import EntryError, RowError, RowSum, error_model
-from kernmend.model.kernels import RBF, Kernel, auto_gamma, make_kernel
+from kernmend.model.kernels import RBF, Kernel, make_kernel
 from kernmend.model.penalties import cutoff_from_rho
 from kernmend.repair.calibrate import (
     LEAST_FEATURES,
@@ -62,17 +62,21 @@ class Learner:
 
     def learn(self, X: Array, good: Mask = None, wrong: Mask = None) -> "Learned":
         """Return what was learned from rows, and those rows mended. `good` and `wrong` are masks of known rows."""
-        units = Units.of(self.scale, X, bounded=self.bounds is not None)
+        units = self.units(X)
         with few_threads(X.size):
             learned = self.learn_inside(units.enter(X), units, good, wrong)
         return learned.leaving(X)
+
+    def units(self, X: Array) -> Units:
+        """Return the units in which these rows are compared."""
+        return Units.of(self.scale, X, bounded=self.bounds is not None)
 
     def learn_inside(self, X: Array, units: Units, good: Mask = None, wrong: Mask = None) -> "Learned":
         """Return what was learned from rows that are in `units` already; so are the mended ones."""
         filled, interrupted = self.complete(X)
         detector, found = self.find(filled, good, wrong)
         mender = self.mender(units, filled, found.rows)
-        kernels, errors = self._kernels(mender.L), self._errors(X.shape[1])
+        kernels, errors = self._kernels(mender), self._errors(X.shape[1])
         chosen = Calibration(Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0, interrupted)
         by_entries = any(error.by_entry for error in errors)
         # An error model that the user gave is used, also where wrong entries could be filled in without one.
@@ -87,7 +91,7 @@ class Learner:
         if partly.any() and enough:
             filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
         settings = filling if filling is not None and not whole.any() else chosen.settings
-        tolerance = CHANGED * float(np.sqrt(1.0 / auto_gamma(mender.L) / X.shape[1]))
+        tolerance = CHANGED * float(np.sqrt(mender.median / X.shape[1]))
         budget: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
         rows = RowMender(
             units, mender, settings, detector, filling, by_entries, tolerance, **budget, unsure=self.unsure
@@ -103,7 +107,7 @@ class Learner:
 
     def find_only(self, X: Array) -> tuple[RowMender, Found]:
         """Return what judges rows as a fit would, and what it found of these; nothing is chosen for mending."""
-        units = Units.of(self.scale, X, bounded=self.bounds is not None)
+        units = self.units(X)
         filled, _ = self.complete(units.enter(X))
         detector, found = self.find(filled)
         middle = Settings(RBF(1.0), 1e-5, RowError, 0.5)
@@ -164,12 +168,16 @@ class Learner:
             return [error_model(self.error)]
         return [RowError, EntryError] if n_features >= LEAST_FEATURES else [RowError]
 
-    def _kernels(self, good: Array) -> list[Kernel]:
+    def _kernels(self, mender: Mender) -> list[Kernel]:
         """Return the kernels to choose from, in order of width."""
         if self.kernel != "rbf" or not isinstance(self.gamma, str):
-            return [make_kernel(self.kernel, good, gamma=self.gamma, degree=self.degree, coef0=self.coef0)]
-        median = 1.0 / auto_gamma(good)
-        return [RBF(width / median) for width in (WIDE if good.shape[1] >= MANY_FEATURES else NARROW)]
+            return [make_kernel(self.kernel, mender.L, gamma=self.gamma, degree=self.degree, coef0=self.coef0)]
+        return [RBF(width / mender.median) for width in widths(mender.L.shape[1])]
+
+
+def widths(n_features: int) -> tuple[float, ...]:
+    """Return the widths of kernels to choose from, as gamma times the median squared distance, ascending."""
+    return WIDE if n_features >= MANY_FEATURES else NARROW
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ class Mender:
     _last: tuple[Kernel, float, bool, Reference] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self.scale = float(np.sqrt(median_squared_distance(self.L))) or 1.0
+        self.median = median_squared_distance(self.L) or 1.0  # squared distance of two good rows
+        self.scale = float(np.sqrt(self.median))
 
     def with_rows(self, L: Array) -> "Mender":
         """Return one that mends against other good rows."""
