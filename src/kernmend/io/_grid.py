@@ -19,7 +19,8 @@ from kernmend.io._cells import Cells, Edits, Places, is_same_number
 from kernmend.io._dataset import Dataset, Mask, NewRows, Request
 from kernmend.io._files import FileError
 from kernmend.io._identifiers import WORDS, measured, note
-from kernmend.io._number_format import Brief, NumberFormat, Reading, Shapes, add_cells, best_readings, is_number
+from kernmend.io._number_format import NumberFormat, is_number
+from kernmend.io._shapes import Brief, Reading, Shapes, add_cells, best_readings
 from kernmend.io._text import MISSING, plain, unique
 
 # Names of a first column, in lower case, that is taken for the names of the rows.
@@ -310,8 +311,15 @@ def _not_numbers(columns: Columns, j: int, ask: Request) -> str:
 
 
 def _notes(columns: Columns, chosen: set[int]) -> tuple[str, ...]:
-    """Return a note for each column of numbers some of whose cells are none: taken as missing, or passed through."""
+    """Return notes on columns with numbers in brackets, and on those some of whose cells are no numbers.
+
+    These are taken as missing, or the column is passed through.
+    """
     notes = []
+    bracketed = [j for j in chosen if (format := columns.readings[j].format) and format.minus.after == ")"]
+    if bracketed:
+        some = ", ".join(columns.name(j) for j in sorted(bracketed)[:6]) + (", ..." if len(bracketed) > 6 else "")
+        notes.append(f"Numbers in brackets are taken for negative ones: {some}.")
     for j, (one, brief) in enumerate(zip(columns.readings, columns.briefs, strict=True)):
         if not one.bad or one.word is None or 2 * one.bad >= brief.present:
             continue

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.io._number_format import WORDS, is_number
+from kernmend.io._number_format import is_number
+from kernmend.io._shapes import WORDS
 
 # Number of records below the first one that are looked at, ...
 SAMPLE = 50

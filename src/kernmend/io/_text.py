@@ -55,7 +55,7 @@ def plain(cell: str) -> str:
     text = cell.strip()
     if is_quoted(text):
         return text[1:-1].replace('""', '"').strip()
-    return text
+    return text[1:-1].strip() if is_quoted(text, "'") else text
 
 
 def joined(parts: Sequence[str], delimiter: str) -> str:
@@ -76,13 +76,13 @@ def replaced(cell: str, value: str) -> str:
     text = cell.strip()
     if not text:
         return value
-    quote = '"' if is_quoted(text) else ""
+    quote = text[0] if is_quoted(text) or is_quoted(text, "'") else ""
     return cell.replace(text, f"{quote}{value}{quote}", 1)
 
 
-def is_quoted(text: str) -> bool:
-    """Return whether a text without blanks around it stands in quotes."""
-    return len(text) >= 2 and text[0] == text[-1] == '"'
+def is_quoted(text: str, quote: str = '"') -> bool:
+    """Return whether a text without blanks around it stands in quotes; single ones do not hide a delimiter."""
+    return len(text) >= 2 and text[0] == text[-1] == quote
 
 
 def said_delimiter(text: Text) -> str | None:

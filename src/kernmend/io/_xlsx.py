@@ -13,6 +13,7 @@ from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
 from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
 from kernmend.io._header import SAMPLE, find_header
+from kernmend.io._number_format import is_number
 from kernmend.io._numpy import ZIP_MAGIC
 from kernmend.io._sheet import (
     Line,
@@ -20,6 +21,7 @@ from kernmend.io._sheet import (
     column_name,
     date_styles,
     is_added,
+    is_text,
     lines,
     new_cell,
     shared_strings,
@@ -27,7 +29,7 @@ from kernmend.io._sheet import (
     with_cells,
     with_number,
 )
-from kernmend.io._text import MISSING
+from kernmend.io._text import MISSING, plain, replaced
 from kernmend.io._zips import content, names_in, opened, rewrite
 
 WORKBOOK = "xl/workbook.xml"
@@ -83,7 +85,10 @@ class SheetGrid:
         if not text and (cell is None or (isinstance(text, Verbatim) and is_added(self.xml[cell.start : cell.end]))):
             return ""
         number = NUMBER.fullmatch(text) is not None
-        if cell is not None and number:
+        if cell is not None and text and is_text(self.xml[cell.start : cell.end]) and is_number(plain(cell.text)):
+            number = False  # a number stored as text stays one, in its quotes if it has any
+            text = text if isinstance(text, Verbatim) else replaced(cell.text, text)
+        elif cell is not None and number:
             same = with_number(self.xml[cell.start : cell.end], text)
             if same is not None:
                 return same
