@@ -4,7 +4,7 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +112,10 @@ class CsvGrid:
                 parts[at] = _rewritten(parts[at], text, self.delimiter)
         return number, joined(parts, self.delimiter) + record[len(record.rstrip("\r\n")) :]
 
+    def upto(self, stop: int) -> "CsvGrid":
+        """Return the grid with the first rows only."""
+        return replace(self, rows=self.rows[:stop])
+
     def line(self, i: int) -> int:
         """Return the number of the line, from 1, in which record i begins."""
         return self.text.line(self.begin(i))
@@ -147,8 +151,7 @@ class Csv(Format):
         text = decode(raw, ask.path, ask.layout.encoding)
         del raw
         grid = _cut(text, ask)
-        columns = _columns(grid, ask)
-        return grid_dataset(grid, columns, ask, format=grid.format, notes=_assumed(grid, columns, ask))
+        return grid_dataset(grid, _columns, ask, format=grid.format, assumed=_assumed)
 
     def cells(self, ask: Request) -> Cells:
         """Return the cells of a table."""

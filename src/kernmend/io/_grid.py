@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from kernmend.io._files import FileError
 from kernmend.io._identifiers import WORDS, measured, note
 from kernmend.io._number_format import NumberFormat, is_number
 from kernmend.io._shapes import Brief, Reading, Shapes, add_cells, best_readings
+from kernmend.io._summaries import note as summaries_note
+from kernmend.io._summaries import summary_rows
 from kernmend.io._text import MISSING, plain, unique
 
 # Names of a first column, in lower case, that is taken for the names of the rows.
@@ -57,6 +59,12 @@ class Grid(Protocol):
 
     def save(self, temporary: Path, edits: Edits) -> None:
         """Write the file with other texts in some cells."""
+
+    def upto(self, stop: int) -> Self:
+        """Return the grid with the first rows only; the others are kept as they are."""
+
+
+AnyGrid = TypeVar("AnyGrid", bound=Grid)
 
 
 @dataclass(frozen=True)
@@ -141,12 +149,27 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
     return X
 
 
-def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, notes: tuple[str, ...]) -> Dataset:
-    """Return the data set of the columns that are measured."""
-    labels = _labels(grid, columns, ask)
-    chosen = _chosen(columns, ask, index=0 if labels is not None else None)
-    X = grid_values(grid, columns, chosen.tolist(), ask)
+def grid_dataset(
+    grid: AnyGrid,
+    find: Callable[[AnyGrid, Request], Columns],
+    ask: Request,
+    *,
+    format: str,
+    assumed: Callable[[AnyGrid, Columns, Request], tuple[str, ...]],
+) -> Dataset:
+    """Return the data set of the columns that are measured, without rows at the end that sum up the others.
+
+    `find` finds what the columns are made of, `assumed` says what was assumed of the table.
+    """
+    columns, labels, chosen, X = _values(grid, find, ask)
     formats = columns.formats(chosen.tolist())
+    last, sums = summary_rows(X, formats, lambda i: [plain(cell) for cell in grid.raw(i)])
+    if sums:
+        del X
+        grid = grid.upto(last)
+        columns, labels, chosen, X = _values(grid, find, ask)
+        formats = columns.formats(chosen.tolist())
+    notes = (*assumed(grid, columns, ask), *summaries_note(sums))
     said: tuple[str, ...] = ()
     identifiers: dict[int, str] = {}
     if ask.columns is None:
@@ -184,6 +207,16 @@ def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, not
         cells=GridCells(grid, lambda: columns),
         places=chosen,
     )
+
+
+def _values(
+    grid: AnyGrid, find: Callable[[AnyGrid, Request], Columns], ask: Request
+) -> tuple[Columns, tuple[str, ...] | None, NDArray[np.intp], Array]:
+    """Return the columns of a grid, the names of its rows, the numbers of the columns to look at, and their values."""
+    columns = find(grid, ask)
+    labels = _labels(grid, columns, ask)
+    chosen = _chosen(columns, ask, index=0 if labels is not None else None)
+    return columns, labels, chosen, grid_values(grid, columns, chosen.tolist(), ask)
 
 
 def _why_left(columns: Columns, j: int, ask: Request, *, named: bool) -> str:

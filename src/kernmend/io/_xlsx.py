@@ -4,7 +4,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
 
@@ -76,6 +76,10 @@ class SheetGrid:
             at = line.end
         self.write(temporary, "".join([*parts, self.xml[at:]]) if parts else None)
 
+    def upto(self, stop: int) -> "SheetGrid":
+        """Return the grid with the first rows only."""
+        return replace(self, rows=self.rows[:stop])
+
     def _cell(self, row: int, column: int, text: str, styles: dict[int, str]) -> str:
         """Return the XML of a cell with another text; nothing for one that was added and is now taken away."""
         line = self.lines[row]
@@ -118,7 +122,7 @@ class Xlsx(Format):
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the only sheet with a table, or of the named one."""
         table, notes = _open(ask)
-        return grid_dataset(table, _columns(table, ask), ask, format=self.name, notes=notes)
+        return grid_dataset(table, _columns, ask, format=self.name, assumed=lambda *_: notes)
 
     def cells(self, ask: Request) -> Cells:
         """Return the cells of the only sheet with a table, or of the named one."""
