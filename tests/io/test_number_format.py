@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernmend.io._number_format import GROUPERS, Minus, NumberFormat
+from kernmend.io._number_format import GROUPERS, NumberFormat, Sign
 from kernmend.io._shapes import Shapes, add_cells, best_readings, reading
 from kernmend.io._text import MISSING, plain
 
@@ -29,10 +29,10 @@ def formats(draw):
     exponent = draw(st.sampled_from(["", "", "", "E+00", "e+000", "e0"])) if not thousands else ""
     least = draw(st.integers(0, most))
     around = bool(before or after)
-    marks = [*(Minus(sign, "", inner) for sign in "-\u2212\u2013" for inner in {False, around}), Minus("(", ")")]
-    marks.append(Minus("(", ")", around))
+    marks = [*(Sign(sign, "", inner) for sign in "-\u2212\u2013" for inner in {False, around}), Sign("(", ")")]
+    marks.append(Sign("(", ")", around))
     if least and not after.strip() and not exponent:
-        marks += [Minus("", "-", around)]
+        marks += [Sign("", "-", around)]
     return NumberFormat(decimal, thousands, before, after, least, most, exponent, draw(st.sampled_from(marks)))
 
 

@@ -42,6 +42,18 @@ def find_header(top: Sequence[Sequence[str]], missing: frozenset[str], told: boo
     return Header(names, units, by_numbers and told is None)
 
 
+def has_groups(top: Sequence[Sequence[str]], missing: frozenset[str], told: bool | None = None) -> bool:
+    """Return whether the first record names groups of columns, as merged cells do, above one that names the columns.
+
+    Both are words, and the second has more of them than the first, which leaves cells empty.
+    """
+    if told is False or len(top) < 3:
+        return False
+    found = find_header(top, missing, told)
+    groups, names = ([text for text in row if text not in missing] for row in top[:2])
+    return found.units and len(groups) < len(names) == len(set(names)) and find_header(top[1:], missing, told).names
+
+
 def _named_by_words(first: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:
     """Return whether the first record names the columns because of its words.
 
@@ -64,6 +76,11 @@ def _named_by_words(first: Sequence[str], rows: Sequence[Sequence[str]], missing
     if first[0] == "":
         return all(row[0] not in missing for row in rows) and len(set(first)) == len(first)
     return len(first) > 2 and list(first) == count and not all(list(row) == count for row in rows)
+
+
+def _is_unit(text: str) -> bool:
+    """Return whether a text is a unit: a word or sign that does not begin with a digit, or the 1 of what has none."""
+    return text == "1" or (_has_letters(text) and not text[0].isdigit()) or text in ("%", "-", "\u00b0", "\u2030")
 
 
 def _has_letters(text: str) -> bool:
@@ -113,9 +130,13 @@ def _numbers(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> Array:
 
 
 def _has_units(line: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:
-    """Return whether a record below the names holds units: words above numbers, none of which stands again below."""
-    if not rows or any(is_number(text) for text in line):
+    """Return whether a record below the names holds units: words above numbers, none of which stands again below.
+
+    A 1 among words of letters is the unit of what has none.
+    """
+    numbers = {text for text in line if is_number(text)}
+    if not rows or numbers - {"1"} or (numbers and not all(_is_unit(text) for text in line if text not in missing)):
         return False
     numeric = [j for j in range(len(line)) if _of_numbers([row[j] for row in rows], missing)]
-    words = [j for j in numeric if line[j] not in missing]
+    words = [j for j in numeric if line[j] not in missing and line[j] != "1"]
     return bool(words) and not any(row[j] == line[j] for row in rows for j in words)

@@ -35,19 +35,20 @@ TRAILING = re.compile(rf"([^{BREAK}]+)-(?={BREAK}|$)")
 
 
 @dataclass(frozen=True)
-class Minus:
-    """How negative numbers are marked: what stands before and after them, next to the digits or around the unit too.
+class Sign:
+    """How a number is marked as negative or positive: what stands before and after it, next to the digits or outside.
 
-    `-$5` is Minus(), `(5)` and `($5)` are Minus("(", ")"), `$(5)` is Minus("(", ")", inner=True).
+    `-$5` has Sign("-"), `5` has Sign(), `(5)` and `($5)` have Sign("(", ")"), `$(5)` has Sign("(", ")", inner=True).
     """
 
-    before: str = "-"
+    before: str = ""
     after: str = ""
     inner: bool = False
 
-
-PLUS = Minus("")
-"""The marks of a number that is not negative."""
+    @property
+    def negative(self) -> bool:
+        """Whether it means a negative number."""
+        return self != Sign() and self.before != "+"
 
 
 @cache
@@ -64,23 +65,21 @@ def pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     return re.compile(left + number + right, re.IGNORECASE)
 
 
-def minus_of(match: re.Match[str]) -> Minus | None:
-    """Return how a number is marked as negative, PLUS if it is not, None if it has two marks or one in a wrong place.
+def sign_of(match: re.Match[str]) -> Sign | None:
+    """Return how a number is marked; None if it has two marks, or one in a wrong place.
 
-    A sign behind it is one only behind decimals: `2-` may be a mark of a school.
+    A minus sign behind it is one only behind decimals: `2-` may be a mark of a school.
     """
     marks = [(name, match[name]) for name in ("outer", "sign", "inner", "sign2", "trail") if match[name]]
     if not marks:
-        return PLUS
+        return Sign()
     (name, mark), after = marks[0], match["after"] or ""
     if len(marks) > 1 or (name == "trail" and not (match["part"] and after[:1] in ("", " ", "\u00a0"))):
         return None
     inner = name not in ("outer", "sign") and bool(match["before"] or after)
-    if mark == "(":
-        return Minus("(", ")", inner)
     if name == "trail":
-        return Minus("", mark, inner)
-    return PLUS if mark == "+" else Minus(mark, "", inner)
+        return Sign("", mark, inner)
+    return Sign(mark, ")" if mark == "(" else "", inner)
 
 
 def is_number(text: str) -> bool:
@@ -92,7 +91,7 @@ def is_number(text: str) -> bool:
     [True, True, True, True, False, False, False, False]
     """
     matches = (pattern(decimal, None).fullmatch(text) for decimal in ".,")
-    return any(match is not None and minus_of(match) is not None for match in matches)
+    return any(match is not None and sign_of(match) is not None for match in matches)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class NumberFormat:
     before, after : what stands around the number, such as "$" or " kg".
     least, most : the fewest and the most decimals; `most` None: as many as the value needs.
     exponent : an exponent in the style of the column, such as "E+00", if all its numbers have one; else "".
-    minus : how negative numbers are marked, most of them; `parse` knows the other ways, too.
+    minus, plus : how most negative and positive numbers are marked; `parse` knows the other ways, too.
     """
 
     decimal: str = "."
@@ -116,7 +115,8 @@ class NumberFormat:
     least: int = 0
     most: int | None = None
     exponent: str = ""
-    minus: Minus = Minus()
+    minus: Sign = Sign("-")
+    plus: Sign = Sign()
 
     @property
     def whole(self) -> bool:
@@ -128,11 +128,11 @@ class NumberFormat:
         match = pattern(self.decimal, self.thousands).fullmatch(text)
         if match is None or (match["before"] or "", match["after"] or "") != (self.before, self.after):
             return None
-        minus = minus_of(match)
-        if minus is None:
+        sign = sign_of(match)
+        if sign is None:
             return None
         value = float(match["number"].replace(self.thousands, "").replace(self.decimal, "."))
-        return value if minus == PLUS else -value
+        return -value if sign.negative else value
 
     def parse_all(self, cells: Sequence[str], plain: Callable[[str], str]) -> list[float]:
         """Return the values of cells whose shapes were counted, NaN for those that are missing or words.
@@ -189,7 +189,7 @@ class NumberFormat:
 
         >>> NumberFormat(",", ".", "", " kg", 2, 2).write(np.float64(-1234567.891))
         '-1.234.567,89 kg'
-        >>> NumberFormat(before="$", least=2, most=2, minus=Minus("(", ")")).write(np.float64(-13.456))
+        >>> NumberFormat(before="$", least=2, most=2, minus=Sign("(", ")")).write(np.float64(-13.456))
         '($13.46)'
         """
         if np.isnan(value):
@@ -202,17 +202,17 @@ class NumberFormat:
             text = np.format_float_positional(self.rounded(np.atleast_1d(value))[0], trim="-")
             short = self.least - len(text.partition(".")[2])
             text += ("" if "." in text else ".") + "0" * short if short > 0 else ""
-        minus, digits = (self.minus, text[1:]) if text.startswith("-") else (PLUS, text)
+        sign, digits = (self.minus, text[1:]) if text.startswith("-") else (self.plus, text)
         if not float(text):
-            minus = PLUS  # -0.00
+            sign = Sign()  # -0.00
         if self.thousands:
             whole, point, part = digits.partition(".")
             digits = f"{int(whole):,}".replace(",", self.thousands) + (point and self.decimal + part)
         else:
             digits = digits.replace(".", self.decimal)
-        if minus.inner:
-            return f"{self.before}{minus.before}{digits}{minus.after}{self.after}"
-        return f"{minus.before}{self.before}{digits}{self.after}{minus.after}"
+        if sign.inner:
+            return f"{self.before}{sign.before}{digits}{sign.after}{self.after}"
+        return f"{sign.before}{self.before}{digits}{self.after}{sign.after}"
 
     def _with_exponent(self, value: float) -> str:
         """Return a value in the style 1.234E+05."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kernmend.io._number_format import BREAK, PLUS, Minus, NumberFormat, is_number, minus_of, pattern
+from kernmend.io._number_format import BREAK, NumberFormat, Sign, is_number, pattern, sign_of
 
 # Largest share of the cells of a column of numbers that may be words, such as ERR, which then count as missing.
 WORDS = 0.1
@@ -129,10 +129,9 @@ def reading(shapes: Shapes, decimal: str, thousands: str | None = None) -> Readi
     marks = Counter(match["mark"] for match, _ in matches if match.groupdict().get("mark"))
     if len(marks) > 1:
         return Reading(None, shapes.present, 0, True, first)
-    format = replace(
-        _format(decimal, next(iter(marks), ""), unit, [match for match, _ in matches]),
-        minus=_most_common_minus(matches),
-    )
+    format = _format(decimal, next(iter(marks), ""), unit, [match for match, _ in matches])
+    minus, plus = _signs(matches)
+    format = replace(format, minus=minus, plus=plus)
     numeric = not others and (not words or _few_words(shapes, words))
     return Reading(format if numeric else None, n_words, others, bool(marks), first)
 
@@ -146,20 +145,23 @@ def _matches(shapes: Shapes, pattern: re.Pattern[str]) -> dict[str, re.Match[str
     others = False
     for shape in shapes.counts:
         match = pattern.fullmatch(shapes.example[shape][1])
-        minus = None if match is None else minus_of(match)
-        out[shape] = None if minus is None else match
-        others = others or (minus is not None and minus.after != ")")
+        sign = None if match is None else sign_of(match)
+        out[shape] = None if sign is None else match
+        others = others or (sign is not None and sign.after != ")")
     return out if others else dict.fromkeys(out)
 
 
-def _most_common_minus(matches: Iterable[tuple[re.Match[str], int]]) -> Minus:
-    """Return how most of the negative numbers are marked, the usual way if there are none."""
-    counts: Counter[Minus] = Counter()
+def _signs(matches: Iterable[tuple[re.Match[str], int]]) -> tuple[Sign, Sign]:
+    """Return how most of the negative numbers are marked, and most of the positive ones; the usual way without any."""
+    minus: Counter[Sign] = Counter()
+    plus: Counter[Sign] = Counter()
     for match, count in matches:
-        minus = minus_of(match)
-        if minus is not None and minus != PLUS:
-            counts[minus] += count
-    return max(counts, key=counts.__getitem__, default=Minus())
+        sign = sign_of(match) or Sign()
+        (minus if sign.negative else plus)[sign] += count
+    return (
+        max(minus, key=minus.__getitem__, default=Sign("-")),
+        max(plus, key=plus.__getitem__, default=Sign()),
+    )
 
 
 def _few_words(shapes: Shapes, words: Iterable[str]) -> bool:

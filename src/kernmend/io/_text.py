@@ -72,12 +72,19 @@ def aligned(cell: str, value: str) -> str:
 
 
 def replaced(cell: str, value: str) -> str:
-    """Return a cell with another value between the same quotes and blanks."""
+    """Return a cell with another value between the same quotes and blanks.
+
+    >>> replaced(' " $5.00 "', "$12.50"), replaced("''", "7")
+    (' " $12.50 "', "'7'")
+    """
     text = cell.strip()
     if not text:
         return value
-    quote = text[0] if is_quoted(text) or is_quoted(text, "'") else ""
-    return cell.replace(text, f"{quote}{value}{quote}", 1)
+    if is_quoted(text) or is_quoted(text, "'"):
+        inner = text[1:-1].strip()
+        start = text.index(inner, 1)
+        value = text[:start] + value + text[start + len(inner) :]
+    return cell.replace(text, value, 1)
 
 
 def is_quoted(text: str, quote: str = '"') -> bool:

@@ -12,7 +12,7 @@ from kernmend.io._cells import Cells, Edits, Verbatim
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
 from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
-from kernmend.io._header import SAMPLE, find_header
+from kernmend.io._header import SAMPLE, find_header, has_groups
 from kernmend.io._number_format import is_number
 from kernmend.io._numpy import ZIP_MAGIC
 from kernmend.io._sheet import (
@@ -247,7 +247,10 @@ def _table(
     while len(places) > 1 and 2 * _filled(rows[places[0]]) < most:
         places.pop(0)
     top = [_texts(rows[row], first, width, formulas=True) for row in places[: SAMPLE + 2]]
-    found = find_header(top, frozenset(MISSING | set(ask.missing)), ask.layout.header)
+    missing = frozenset(MISSING | set(ask.missing))
+    if has_groups(top, missing, ask.layout.header):
+        places, top = places[1:], top[1:]
+    found = find_header(top, missing, ask.layout.header)
     header = top[0] if found.names else None
     data = places[found.names + found.units :]
     counts = Counter(c for row in data for c, cell in rows[row].cells.items() if cell.formula)
