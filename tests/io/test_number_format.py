@@ -26,7 +26,7 @@ def formats(draw):
     before = draw(st.sampled_from(["", "$", "US$", "EUR ", "€ "]))
     after = draw(st.sampled_from(["", "%", " %", " kg", "m/s", " °C", "°", " €", " m2", "kWh"]))
     most = draw(st.integers(0, 8))
-    exponent = draw(st.sampled_from(["", "", "", "E+00", "e+000", "e0"])) if not thousands else ""
+    exponent = draw(st.sampled_from(["", "", "", "E+00", "e+000", "e0", "D+00"])) if not thousands else ""
     least = draw(st.integers(0, most))
     around = bool(before or after)
     marks = [*(Sign(sign, "", inner) for sign in "-\u2212\u2013" for inner in {False, around}), Sign("(", ")")]

@@ -14,7 +14,7 @@ from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._decoding import LINES, Ends, Text, decode, split_records, wide, write_records
 from kernmend.io._files import FileError
 from kernmend.io._grid import CELLS, Columns, GridCells, find_columns, grid_dataset
-from kernmend.io._header import LEAST_SAMPLE, SAMPLE, Header, find_header, has_groups
+from kernmend.io._header import LEAST_SAMPLE, SAMPLE, Header, find_header, has_groups, lines_above, units_note
 from kernmend.io._number_format import is_number
 from kernmend.io._numpy import no_member
 from kernmend.io._text import (
@@ -33,6 +33,8 @@ from kernmend.io._text import (
 
 # Bytes that do not occur in text.
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+# The beginning of a web page, which some programs write as a table of Excel.
+MARKUP = re.compile(rb"\s*<(?:!doctype|html|table|\?xml)", re.IGNORECASE)
 # The byte that comments begin with.
 COMMENT = b"#"[0]
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks", BLANKS: "runs of blanks"}
@@ -140,9 +142,11 @@ class Csv(Format):
     layout = ("header", "delimiter", "decimal", "thousands", "encoding")
 
     def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether this is text: no control characters, but for those of UTF-16."""
+        """Return whether this is text: no control characters, but for those of UTF-16, and no web page."""
         if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
             return True
+        if MARKUP.match(head):
+            return False
         return bool(head) and not CONTROL.search(head.replace(b"\0", b"") if wide(head) else head)
 
     def read(self, ask: Request) -> Dataset:
@@ -187,7 +191,7 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
         raise FileError(f"{ask.path}: holds no rows")
     top = _top(whole, filled)
     missing = frozenset(MISSING | set(ask.missing))
-    above = 1 if said and len(top) > 1 else _preamble(top)
+    above = 1 if said and len(top) > 1 else _preamble(top, missing, ask.layout.header)
     above += has_groups(top[above:], missing, ask.layout.header)
     filled, top = filled[above:], top[above:]
     first = top[0]
@@ -219,11 +223,15 @@ def _top(grid: CsvGrid, filled: Ends) -> list[list[str]]:
     return out
 
 
-def _preamble(top: list[list[str]]) -> int:
-    """Return the number of records that stand above the table: they have fewer cells than most, as loggers write them.
+def _preamble(top: list[list[str]], missing: frozenset[str], told: bool | None) -> int:
+    """Return the number of records that stand above the table, as loggers write them.
 
-    A header may have one cell less than the rows, so it is at least two.
+    They stand above a header of words, or have fewer cells than most. A header may have one cell less than the rows, so
+    it is at least two. `told` says whether there is a header.
     """
+    above = 0 if told is False else lines_above(top, missing)
+    if above:
+        return above
     width = Counter(map(len, top)).most_common(1)[0][0]
     return next((k for k, row in enumerate(top) if len(row) >= width - 1), 0) if width > 2 else 0
 
@@ -282,13 +290,13 @@ def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
         lines = "1 line below the table is" if grid.below == 1 else f"{grid.below} lines below the table are"
         notes.append(f"{lines} kept.")
     if grid.comments:
-        lines = "1 line in it that begins" if grid.comments == 1 else f"{grid.comments} lines in it that begin"
+        lines = "1 line in the table that begins" if grid.comments == 1 else f"{grid.comments} lines in it that begin"
         notes.append(f"{lines} with # {'is' if grid.comments == 1 else 'are'} kept.")
     if grid.found.doubt:
         line = grid.line(int(grid.rows[0]) - 1 - grid.found.units)
         notes.append(f"The numbers in line {line} are taken for the names of the columns; say --no-header if not.")
     if grid.found.units:
-        notes.append(f"Line {grid.line(int(grid.rows[0])) - 1} is taken for units and kept.")
+        notes.append(units_note("line", grid.line(int(grid.rows[0])) - grid.found.units, grid.found.units))
     known = [one.format for one in columns.readings if one.format is not None]
     marks = sorted({one.thousands for one in known} - {""})
     read_as = []

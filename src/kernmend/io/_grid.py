@@ -82,6 +82,15 @@ class Columns:
         pairs = zip(self.readings, self.briefs, strict=True)
         return np.array([one.format is not None and brief.present > 0 for one, brief in pairs])
 
+    @cached_property
+    def apart(self) -> Mask:
+        """Which columns are of another table: empty columns part them from one that has more than twice the rows."""
+        present = np.array([brief.present for brief in self.briefs])
+        block = np.cumsum(present == 0)
+        rows = np.zeros(block[-1] + 1, dtype=np.intp)
+        np.maximum.at(rows, block, present)
+        return np.asarray((2 * rows < rows.max())[block] & (present > 0))
+
     def name(self, j: int) -> str:
         """Return the name of a column, or its number."""
         return f"column {j}" if self.names is None else self.names[j]
@@ -225,6 +234,8 @@ def _why_left(columns: Columns, j: int, ask: Request, *, named: bool) -> str:
         return "names the rows"
     if not columns.briefs[j].present:
         return "empty"
+    if columns.apart[j] and ask.columns is None:
+        return "stands apart from the table"
     if columns.numeric[j]:
         return "not asked for" if ask.columns is not None else "to be kept"
     return "numbers with several units" if columns.readings[j].others else "not made of numbers"
@@ -322,7 +333,7 @@ def _chosen(columns: Columns, ask: Request, index: int | None) -> NDArray[np.int
         for j in chosen[~numeric[chosen]]:
             raise FileError(_not_numbers(columns, int(j), ask))
         return chosen
-    kept = numeric.copy()
+    kept = numeric & ~columns.apart
     kept[ask.kept(names, len(numeric))] = False
     if index is not None:
         kept[index] = False
@@ -349,6 +360,10 @@ def _notes(columns: Columns, chosen: set[int]) -> tuple[str, ...]:
     These are taken as missing, or the column is passed through.
     """
     notes = []
+    apart = [columns.name(j) for j in np.flatnonzero(columns.apart & columns.numeric).tolist() if j not in chosen]
+    if apart:
+        some = ", ".join(apart[:6]) + (", ..." if len(apart) > 6 else "")
+        notes.append(f"Another table beside this one is kept as it is: {some}; --columns decides which are mended.")
     bracketed = [j for j in chosen if (format := columns.readings[j].format) and format.minus.after == ")"]
     if bracketed:
         some = ", ".join(columns.name(j) for j in sorted(bracketed)[:6]) + (", ..." if len(bracketed) > 6 else "")

@@ -1,5 +1,6 @@
 """Which record of a table names its columns, and which holds their units. When in doubt it is a header."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,16 +18,20 @@ LEAST_SAMPLE = 10
 MONOTONE = 5
 # Fewest numbers that are a header because they are evenly spaced.
 EVEN = 3
+# Most lines of units: loggers write one more that says how each column was averaged.
+MOST_UNITS = 3
+# Fewest records below a header that has others with numbers above it.
+BELOW = 3
 # Largest share of the rows below that may look as regular as the header does.
 REGULAR = 0.05
 
 
 @dataclass(frozen=True)
 class Header:
-    """What stands above the data: whether there are names and units, and whether the names are numbers."""
+    """What stands above the data: whether there are names, the number of lines of units, if the names are numbers."""
 
     names: bool
-    units: bool = False
+    units: int = 0
     doubt: bool = False
 
 
@@ -38,8 +43,41 @@ def find_header(top: Sequence[Sequence[str]], missing: frozenset[str], told: boo
     by_words = _named_by_words(first, rows, missing)
     by_numbers = not by_words and _named_by_numbers(first, rows, missing)
     names = by_words or by_numbers or told is True
-    units = names and len(top) > 2 and _has_units(top[1], [row for row in top[2:] if len(row) == len(top[1])], missing)
+    units = 0
+    while names and units < MOST_UNITS and len(top) > units + 2:
+        line, *below = top[units + 1 :]
+        if not _has_units(line, [row for row in below if len(row) == len(line)], missing):
+            break
+        units += 1
     return Header(names, units, by_numbers and told is None)
+
+
+def lines_above(top: Sequence[Sequence[str]], missing: frozenset[str]) -> int:
+    """Return the number of records above the one that names the columns, such as the settings of an instrument.
+
+    It is the lowest record of words above columns of numbers; above it these columns hold few numbers. Where the
+    records right above are words too, it is the first of them that has a name for each column, but for one.
+    """
+    width = Counter(map(len, top)).most_common(1)[0][0]
+    for k in range(len(top) - BELOW - 1, 0, -1):
+        below = [row for row in top[k + 1 :] if len(row) == width]
+        if not _is_of_words(top[k], width) or len(below) < BELOW:
+            continue
+        numeric = [j for j in range(width) if _of_numbers([row[j] for row in below], missing)]
+        higher = [row[j] for row in top[:k] for j in numeric if j < len(row)]
+        if not any(top[k][j] not in missing for j in numeric) or 2 * sum(map(is_number, higher)) >= len(higher) > 0:
+            continue
+        first = k
+        while first and _is_of_words(top[first - 1], width):
+            first -= 1
+        named = [[text for text in row if text not in missing] for row in top[first : k + 1]]
+        return next((first + i for i, row in enumerate(named) if len(set(row)) == len(row) >= width - 1), k)
+    return 0
+
+
+def _is_of_words(row: Sequence[str], width: int) -> bool:
+    """Return whether a record has so many cells and no number."""
+    return len(row) == width and not any(map(is_number, row))
 
 
 def has_groups(top: Sequence[Sequence[str]], missing: frozenset[str], told: bool | None = None) -> bool:
@@ -51,7 +89,7 @@ def has_groups(top: Sequence[Sequence[str]], missing: frozenset[str], told: bool
         return False
     found = find_header(top, missing, told)
     groups, names = ([text for text in row if text not in missing] for row in top[:2])
-    return found.units and len(groups) < len(names) == len(set(names)) and find_header(top[1:], missing, told).names
+    return found.units > 0 and len(groups) < len(names) == len(set(names)) and find_header(top[1:], missing, told).names
 
 
 def _named_by_words(first: Sequence[str], rows: Sequence[Sequence[str]], missing: frozenset[str]) -> bool:
@@ -140,3 +178,14 @@ def _has_units(line: Sequence[str], rows: Sequence[Sequence[str]], missing: froz
     numeric = [j for j in range(len(line)) if _of_numbers([row[j] for row in rows], missing)]
     words = [j for j in numeric if line[j] not in missing and line[j] != "1"]
     return bool(words) and not any(row[j] == line[j] for row in rows for j in words)
+
+
+def units_note(what: str, first: int, number: int) -> str:
+    """Return a note on the lines or rows that are taken for units.
+
+    >>> units_note("line", 2, 1), units_note("row", 3, 2)
+    ('Line 2 is taken for units and kept.', 'Rows 3 to 4 are taken for units and kept.')
+    """
+    if number == 1:
+        return f"{what.capitalize()} {first} is taken for units and kept."
+    return f"{what.capitalize()}s {first} to {first + number - 1} are taken for units and kept."

@@ -57,8 +57,8 @@ def pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     marks = [mark for mark in ((",", ".", *GROUPERS) if thousands is None else thousands) if mark != decimal]
     point, three = re.escape(decimal), "[0-9]{3}"
     grouped = rf"[0-9]{{1,3}}(?P<mark>[{re.escape(''.join(marks))}]){three}(?:(?P=mark){three})*|" if marks else ""
-    part = rf"(?:{point}(?P<part>[0-9]+|(?=$|[eE][+-]?[0-9])))?"
-    digits = rf"(?P<whole>{grouped}[0-9]+|(?={point}[0-9])){part}(?P<exponent>[eE][+-]?[0-9]+)?"
+    part = rf"(?:{point}(?P<part>[0-9]+|(?=$|[eEdD][+-]?[0-9])))?"
+    digits = rf"(?P<whole>{grouped}[0-9]+|(?={point}[0-9])){part}(?P<exponent>[eEdD][+-]?[0-9]+)?"
     number = rf"(?P<number>{digits}|inf(?:inity)?)"
     left = rf"(?P<outer>\()?(?P<sign>[{SIGNS}+])?(?P<before>{BEFORE})?(?P<inner>\()?(?P<sign2>[{SIGNS}+])?"
     right = rf"(?(inner)\))(?P<trail>[{SIGNS}])?(?P<after>{AFTER})?(?(outer)\))"
@@ -131,7 +131,7 @@ class NumberFormat:
         sign = sign_of(match)
         if sign is None:
             return None
-        value = float(match["number"].replace(self.thousands, "").replace(self.decimal, "."))
+        value = _float(match["number"].replace(self.thousands, "").replace(self.decimal, "."))
         return -value if sign.negative else value
 
     def parse_all(self, cells: Sequence[str], plain: Callable[[str], str]) -> list[float]:
@@ -160,7 +160,7 @@ class NumberFormat:
     def rounded(self, values: Array) -> Array:
         """Return values as they will be read back after they were written."""
         if self.exponent:
-            written = [np.nan if np.isnan(v) else float(self._with_exponent(float(v))) for v in values.tolist()]
+            written = [np.nan if np.isnan(v) else _float(self._with_exponent(float(v))) for v in values.tolist()]
             return np.array(written, dtype=values.dtype)
         if self.most is None:
             return values
@@ -203,7 +203,7 @@ class NumberFormat:
             short = self.least - len(text.partition(".")[2])
             text += ("" if "." in text else ".") + "0" * short if short > 0 else ""
         sign, digits = (self.minus, text[1:]) if text.startswith("-") else (self.plus, text)
-        if not float(text):
+        if not _float(text):
             sign = Sign()  # -0.00
         if self.thousands:
             whole, point, part = digits.partition(".")
@@ -224,9 +224,13 @@ class NumberFormat:
 
 
 def _float(text: str) -> float:
-    """Return a number, NaN for a word."""
+    """Return a number, also one with the exponent of Fortran, as in 1.5D+03; NaN for a word."""
     try:
         return float(text)
+    except ValueError:
+        pass
+    try:
+        return float(text.upper().replace("D", "E"))
     except ValueError:
         return np.nan
 

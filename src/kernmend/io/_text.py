@@ -14,8 +14,8 @@ BLANKS = "  "
 ALIGNED = re.compile(r"[ \t]*[^ \t]+(?:[ \t]+$)?")
 # Texts that mean a missing value in Excel.
 EXCEL_MISSING = frozenset(["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"])
-MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
-"""Texts that mean a missing value, as in pandas."""
+MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NAN", "NULL", "NaN", "None", "n/a", "nan", "null"}
+"""Texts that mean a missing value, as in pandas; and NAN, as loggers write it."""
 # A line in which Excel says the delimiter.
 SAID = re.compile(r'"?sep=([^\s"]|\t)"?\r?\n', re.IGNORECASE)
 # Ends of lines: of Unix, of Windows, of old Macs.

@@ -12,7 +12,7 @@ from kernmend.io._cells import Cells, Edits, Verbatim
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
 from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
-from kernmend.io._header import SAMPLE, find_header, has_groups
+from kernmend.io._header import SAMPLE, find_header, has_groups, lines_above, units_note
 from kernmend.io._number_format import is_number
 from kernmend.io._numpy import ZIP_MAGIC
 from kernmend.io._sheet import (
@@ -248,8 +248,9 @@ def _table(
         places.pop(0)
     top = [_texts(rows[row], first, width, formulas=True) for row in places[: SAMPLE + 2]]
     missing = frozenset(MISSING | set(ask.missing))
-    if has_groups(top, missing, ask.layout.header):
-        places, top = places[1:], top[1:]
+    above = 0 if ask.layout.header is False else lines_above(top, missing)
+    above += has_groups(top[above:], missing, ask.layout.header)
+    places, top = places[above:], top[above:]
     found = find_header(top, missing, ask.layout.header)
     header = top[0] if found.names else None
     data = places[found.names + found.units :]
@@ -260,7 +261,7 @@ def _table(
     if found.doubt:
         notes.append(f"The numbers in row {places[0]} are taken for the names of the columns; say --no-header if not.")
     if found.units:
-        notes.append(f"Row {places[1]} is taken for units and kept.")
+        notes.append(units_note("row", places[1], found.units))
     if computed:
         notes.append("Columns of formulas are kept as they are.")
     if totals:
