@@ -147,6 +147,7 @@ class Csv(Format):
             return True
         if MARKUP.match(head):
             return False
+        head = head.rstrip(b"\x1a")  # with which DOS ends files
         return bool(head) and not CONTROL.search(head.replace(b"\0", b"") if wide(head) else head)
 
     def read(self, ask: Request) -> Dataset:
