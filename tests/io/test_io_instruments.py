@@ -112,6 +112,22 @@ def test_files_are_read_and_come_back(tmp_path, kind):
     assert revert(new, log, tmp_path / "back.csv").path.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("top", "names", "above"),
+    [
+        (["x,x,x", "ERR,ERR,ERR"], ("x", "x (2)", "x (3)"), 0),  # names that repeat, then a row of errors
+        (["made,by,", "on,Monday,", "level,mass,mass"], ("level", "mass", "mass (2)"), 2),  # filled up with commas
+        ([",mass,share", "mm,kg,%"], ("column 0", "mass", "share"), 0),  # a column without a name, and units
+    ],
+)
+def test_which_line_names_the_columns(tmp_path, top, names, above):
+    (tmp_path / "a.csv").write_text(lines([*top, *ROWS]))
+    data = read(tmp_path / "a.csv")
+    assert data.columns == names
+    assert any("above the table" in note for note in data.notes) == (above > 0)
+    assert_array_equal(data.X[-N:], X)
+
+
 def test_plus_signs_come_back(tmp_path):
     (tmp_path / "a.csv").write_text(lines([HEAD, *level(lambda a: f"{a:+.2f}")]))
     data = read(tmp_path / "a.csv")

@@ -56,7 +56,8 @@ def lines_above(top: Sequence[Sequence[str]], missing: frozenset[str]) -> int:
     """Return the number of records above the one that names the columns, such as the settings of an instrument.
 
     It is the lowest record of words above columns of numbers; above it these columns hold few numbers. Where the
-    records right above are words too, it is the first of them that has a name for each column, but for one.
+    records right above are words too, it is the first of them that has a name for each column, but for the first
+    column, or else the one with the most names.
     """
     width = Counter(map(len, top)).most_common(1)[0][0]
     for k in range(len(top) - BELOW - 1, 0, -1):
@@ -70,8 +71,11 @@ def lines_above(top: Sequence[Sequence[str]], missing: frozenset[str]) -> int:
         first = k
         while first and _is_of_words(top[first - 1], width):
             first -= 1
-        named = [[text for text in row if text not in missing] for row in top[first : k + 1]]
-        return next((first + i for i, row in enumerate(named) if len(set(row)) == len(row) >= width - 1), k)
+        names = [[text for text in row if text not in missing] for row in top[first : k + 1]]
+        full = [
+            i for i, row in enumerate(names) if len(set(row)) == len(row) and missing.isdisjoint(top[first + i][1:])
+        ]
+        return first + (full[0] if full else max(range(len(names)), key=lambda i: (len(names[i]), len(set(names[i])))))
     return 0
 
 
@@ -83,9 +87,9 @@ def _is_of_words(row: Sequence[str], width: int) -> bool:
 def has_groups(top: Sequence[Sequence[str]], missing: frozenset[str], told: bool | None = None) -> bool:
     """Return whether the first record names groups of columns, as merged cells do, above one that names the columns.
 
-    Both are words, and the second has more of them than the first, which leaves cells empty.
+    Both are words, and the second has more of them than the first, which leaves cells empty, not only the first.
     """
-    if told is False or len(top) < 3:
+    if told is False or len(top) < 3 or not any(text in missing for text in top[0][1:]):
         return False
     found = find_header(top, missing, told)
     groups, names = ([text for text in row if text not in missing] for row in top[:2])
