@@ -118,6 +118,7 @@ def test_files_are_read_and_come_back(tmp_path, kind):
         (["x,x,x", "ERR,ERR,ERR"], ("x", "x (2)", "x (3)"), 0),  # names that repeat, then a row of errors
         (["made,by,", "on,Monday,", "level,mass,mass"], ("level", "mass", "mass (2)"), 2),  # filled up with commas
         ([",mass,share", "mm,kg,%"], ("column 0", "mass", "share"), 0),  # a column without a name, and units
+        (["made by,me", "level,mass,share"], NAMES, 1),
     ],
 )
 def test_which_line_names_the_columns(tmp_path, top, names, above):
@@ -125,6 +126,14 @@ def test_which_line_names_the_columns(tmp_path, top, names, above):
     data = read(tmp_path / "a.csv")
     assert data.columns == names
     assert any("above the table" in note for note in data.notes) == (above > 0)
+    assert_array_equal(data.X[-N:], X)
+
+
+def test_a_header_without_the_name_of_the_index_above_a_row_of_errors(tmp_path):
+    rows = [f"r{i},{row}" for i, row in enumerate(["ERR,ERR,ERR", *ROWS])]
+    (tmp_path / "a.csv").write_text(lines([HEAD, *rows]))
+    data = read(tmp_path / "a.csv")
+    assert data.columns == NAMES
     assert_array_equal(data.X[-N:], X)
 
 

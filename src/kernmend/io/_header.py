@@ -56,8 +56,7 @@ def lines_above(top: Sequence[Sequence[str]], missing: frozenset[str]) -> int:
     """Return the number of records above the one that names the columns, such as the settings of an instrument.
 
     It is the lowest record of words above columns of numbers; above it these columns hold few numbers. Where the
-    records right above are words too, it is the first of them that has a name for each column, but for the first
-    column, or else the one with the most names.
+    records right above are words too, it is the one of them that names the columns best.
     """
     width = Counter(map(len, top)).most_common(1)[0][0]
     for k in range(len(top) - BELOW - 1, 0, -1):
@@ -69,14 +68,25 @@ def lines_above(top: Sequence[Sequence[str]], missing: frozenset[str]) -> int:
         if not any(top[k][j] not in missing for j in numeric) or 2 * sum(map(is_number, higher)) >= len(higher) > 0:
             continue
         first = k
-        while first and _is_of_words(top[first - 1], width):
+        while first and (_is_of_words(top[first - 1], width) or _is_of_words(top[first - 1], width - 1)):
             first -= 1
-        names = [[text for text in row if text not in missing] for row in top[first : k + 1]]
-        full = [
-            i for i, row in enumerate(names) if len(set(row)) == len(row) and missing.isdisjoint(top[first + i][1:])
-        ]
-        return first + (full[0] if full else max(range(len(names)), key=lambda i: (len(names[i]), len(set(names[i])))))
+        return first + _most_names(top[first : k + 1], missing)
     return 0
+
+
+def _most_names(rows: Sequence[Sequence[str]], missing: frozenset[str]) -> int:
+    """Return which of some records of words names the columns best: the first of those with the most cells and names.
+
+    All that have different names for all columns but the first are as good as each other.
+    """
+
+    def quality(row: Sequence[str]) -> tuple[bool, int, int, int]:
+        names = [text for text in row if text not in missing]
+        if len(set(names)) == len(names) and missing.isdisjoint(row[1:]):
+            return True, len(row), 0, 0
+        return False, len(row), len(names), len(set(names))
+
+    return max(range(len(rows)), key=lambda i: quality(rows[i]))
 
 
 def _is_of_words(row: Sequence[str], width: int) -> bool:
