@@ -18,7 +18,12 @@ Names: TypeAlias = "np.ndarray[Any, Any] | tuple[str, ...] | None"
 
 def check_infinite(X: Array, names: Names) -> None:
     """Raise ValueError that names the first infinite entry and counts the rest; NaN is allowed, it means missing."""
-    _refuse("inf", np.isinf(X), names, "Put NaN where a value is missing, a number elsewhere")
+    _refuse(
+        "inf",
+        np.isinf(X),
+        names,
+        "Put NaN where a value is missing, a number elsewhere; of a file you may say --missing inf",
+    )
 
 
 def check_near(X: Array, names: Names) -> None:

@@ -1,11 +1,13 @@
 """10,000 bad files, made from sound ones of every format: a few bytes changed, cut, spliced, or random.
 
-`try_files` reads each and writes it again, and counts how that ended: nothing but a FileError may come of it. The tests
-do a half of them, `python -m benchmarks files --damaged` all.
+`try_files` reads each and writes it again, and counts how that ended: nothing but a FileError may come of it. Nothing
+is left of a file that is refused while it is written, and what was written is read as what it should be, in the
+benchmark. The tests do a half of them, `python -m benchmarks files --damaged` all.
 """
 
 import gzip
 import json
+import shutil
 import zipfile
 from contextlib import contextmanager
 from io import BytesIO
@@ -228,8 +230,27 @@ def lasting_worker():
         lasting.close()
 
 
-def try_files(folder, kind, count):
-    """Return what came of so many bad files of a kind: the words of the refusal, "" where one was written again."""
+def remove(path):
+    """Take a file or a folder away."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def check_written(data, A, target):
+    """Raise AssertionError if a file that was written is not read as numbers of the same shape."""
+    again = read(target)
+    assert again.X.shape == A.shape, f"{A.shape} became {again.X.shape}"
+    exact = again.format not in ("images", "zip")  # pixels are whole numbers, and some kinds lose a little
+    assert not exact or again.X[0, 0] == 1 or data.integer.all(), f"1 became {again.X[0, 0]}"
+
+
+def try_files(folder, kind, count, *, again=False):
+    """Return what came of so many bad files of a kind: the words of the refusal, "" where one was written again.
+
+    `again` reads what was written once more.
+    """
     sound = sound_files(folder)[kind]
     ending = ENDINGS.get(kind, kind)
     path, target = folder / f"bad.{ending}", folder / f"out.{ending}"
@@ -260,6 +281,7 @@ def try_files(folder, kind, count):
         if name and kind not in PACKERS:
             path = (folder / f"{which}").with_suffix(f".{ending}")
         put(files | {name: harmed(files[name], harms)})
+        before = set(folder.iterdir())
         try:
             data = read(path)
             A = data.X.copy()
@@ -268,6 +290,11 @@ def try_files(folder, kind, count):
             outcomes.append("")
         except FileError as error:
             outcomes.append(str(error))
+            assert set(folder.iterdir()) <= before | {path}, "a refused file left something behind"
+        else:
+            if again:
+                check_written(data, A, target)
+            remove(target)
 
     with lasting_worker():
         try_one()

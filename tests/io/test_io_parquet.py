@@ -106,3 +106,15 @@ def test_few_bytes_that_claim_many_rows_are_refused(tmp_path):
     assert (tmp_path / "in.parquet").stat().st_size < 10**6
     with pytest.raises(FileError, match=r"refused, its .* bytes claim to hold 480,000,000"):
         read(tmp_path / "in.parquet")
+
+
+def test_a_schema_that_does_not_fit_the_columns_does_not_end_the_process(tmp_path):
+    """Of a column that may have nulls the schema says otherwise: pyarrow aborts when asked how it is packed."""
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"a": [1.5, 2.5, 4.0], "b": [2.0, 3.0, 5.0]}).to_parquet(path)
+    raw = path.read_bytes()
+    optional = b"\x15\x0a\x25\x02\x18\x01a"  # a double, may be null, of the name a
+    assert optional in raw
+    path.write_bytes(raw.replace(optional, optional.replace(b"\x02", b"\x2d")))
+    with pytest.raises(FileError, match="not a sound Parquet file"):
+        read(path)

@@ -1,13 +1,15 @@
 """How columns write numbers: what is written is read back as the rounded value, and every format finds itself."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernmend.io._number_format import GROUPERS, NumberFormat, Shapes, add_cells, best_readings, reading
+from kernmend.io._number_format import GROUPERS, NumberFormat, Sign
+from kernmend.io._shapes import Shapes, add_cells, best_readings, reading
 from kernmend.io._text import MISSING, plain
 
 numbers = st.one_of(
@@ -24,8 +26,14 @@ def formats(draw):
     before = draw(st.sampled_from(["", "$", "US$", "EUR ", "€ "]))
     after = draw(st.sampled_from(["", "%", " %", " kg", "m/s", " °C", "°", " €", " m2", "kWh"]))
     most = draw(st.integers(0, 8))
-    exponent = draw(st.sampled_from(["", "", "", "E+00", "e+000", "e0"])) if not thousands else ""
-    return NumberFormat(decimal, thousands, before, after, draw(st.integers(0, most)), most, exponent)
+    exponent = draw(st.sampled_from(["", "", "", "E+00", "e+000", "e0", "D+00"])) if not thousands else ""
+    least = draw(st.integers(0, most))
+    around = bool(before or after)
+    marks = [*(Sign(sign, "", inner) for sign in "-\u2212\u2013" for inner in {False, around}), Sign("(", ")")]
+    marks.append(Sign("(", ")", around))
+    if least and not after.strip() and not exponent:
+        marks += [Sign("", "-", around)]
+    return NumberFormat(decimal, thousands, before, after, least, most, exponent, draw(st.sampled_from(marks)))
 
 
 @given(formats(), numbers)
@@ -50,6 +58,8 @@ def test_a_column_finds_the_format_that_wrote_it(format, values):
     assert found.parse_all(cells, plain) == [format.parse(cell) for cell in cells]
     again = [found.write(np.float64(value)) for value in found.parse_all(cells, plain)]
     assert [format.parse(cell) for cell in again] == [format.parse(cell) for cell in cells]
+    if min(format.parse_all(cells, plain)) < 0:
+        assert found.write(np.float64(-5)) == replace(found, minus=format.minus).write(np.float64(-5))
 
 
 def test_missing_values_and_zeros():
@@ -87,3 +97,31 @@ def test_words_have_too_many_shapes_to_be_numbers():
     add_cells(shapes, [f"{'ab' * (k % 77)}{'c' * (k // 77)}" for k in range(1, 6000)], 0, plain, frozenset(MISSING))
     assert shapes.wild
     assert reading(shapes, ".").format is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "value"),
+    [
+        (["1.50", "(2.50)", "(3.50)"], "(7.25)"),
+        (["$1.50", "$(2.50)", "-$2.50", "$(3.50)"], "$(7.25)"),
+        (["1.50", "\u22122.50"], "\u22127.25"),
+        (["1.50", "\u20132.50"], "\u20137.25"),
+        (["1.50", "2.50-"], "7.25-"),
+        (["1.50 EUR", "2.50- EUR"], "7.25- EUR"),
+        (["'1.50'", "'(2.50)'"], "(7.25)"),
+        (["1.50", "2.50", "--", "."], "-7.25"),  # nothing is there
+        (["(1.50)", "(2.50)"], None),  # labels
+        (["1", "2-", "3"], None),  # marks of a school
+        (["1.50", "(2.50"], None),
+        (["1.50", "(-2.50)"], None),
+        (["1.50", "--", "--"], None),  # more than a half
+    ],
+)
+def test_negative_numbers_of_all_kinds(cells, value):
+    shapes = Shapes(Counter(), {})
+    add_cells(shapes, cells, 0, plain, frozenset(MISSING))
+    found = reading(shapes, ".").format
+    assert (None if found is None else found.write(np.float64(-7.25))) == value
+    if found is not None:
+        assert found.parse_all(cells, plain)[:2] == [1.5, 2.5 if "--" in cells else -2.5]
+        assert found.parse(value) == -7.25

@@ -4,7 +4,7 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._decoding import LINES, Ends, Text, decode, split_records, wide, write_records
 from kernmend.io._files import FileError
 from kernmend.io._grid import CELLS, Columns, GridCells, find_columns, grid_dataset
-from kernmend.io._header import LEAST_SAMPLE, SAMPLE, Header, find_header
+from kernmend.io._header import LEAST_SAMPLE, SAMPLE, Header, find_header, has_groups, lines_above, units_note
 from kernmend.io._number_format import is_number
 from kernmend.io._numpy import no_member
 from kernmend.io._text import (
@@ -33,6 +33,10 @@ from kernmend.io._text import (
 
 # Bytes that do not occur in text.
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+# The beginning of a web page, which some programs write as a table of Excel.
+MARKUP = re.compile(rb"\s*<(?:!doctype|html|table|\?xml)", re.IGNORECASE)
+# The byte that comments begin with.
+COMMENT = b"#"[0]
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks", BLANKS: "runs of blanks"}
 """Delimiters in words."""
 
@@ -53,6 +57,8 @@ class CsvGrid:
     """Number of records above the table that are not part of it."""
     below: int = 0
     """Number of records below it that are not."""
+    comments: int = 0
+    """Number of records inside it that are comments."""
 
     @property
     def height(self) -> int:
@@ -112,6 +118,10 @@ class CsvGrid:
                 parts[at] = _rewritten(parts[at], text, self.delimiter)
         return number, joined(parts, self.delimiter) + record[len(record.rstrip("\r\n")) :]
 
+    def upto(self, stop: int) -> "CsvGrid":
+        """Return the grid with the first rows only."""
+        return replace(self, rows=self.rows[:stop])
+
     def line(self, i: int) -> int:
         """Return the number of the line, from 1, in which record i begins."""
         return self.text.line(self.begin(i))
@@ -132,9 +142,12 @@ class Csv(Format):
     layout = ("header", "delimiter", "decimal", "thousands", "encoding")
 
     def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether this is text: no control characters, but for those of UTF-16."""
+        """Return whether this is text: no control characters, but for those of UTF-16, and no web page."""
         if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
             return True
+        if MARKUP.match(head):
+            return False
+        head = head.rstrip(b"\x1a")  # with which DOS ends files
         return bool(head) and not CONTROL.search(head.replace(b"\0", b"") if wide(head) else head)
 
     def read(self, ask: Request) -> Dataset:
@@ -147,8 +160,7 @@ class Csv(Format):
         text = decode(raw, ask.path, ask.layout.encoding)
         del raw
         grid = _cut(text, ask)
-        columns = _columns(grid, ask)
-        return grid_dataset(grid, columns, ask, format=grid.format, notes=_assumed(grid, columns, ask))
+        return grid_dataset(grid, _columns, ask, format=grid.format, assumed=_assumed)
 
     def cells(self, ask: Request) -> Cells:
         """Return the cells of a table."""
@@ -179,21 +191,27 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
     if not len(filled):
         raise FileError(f"{ask.path}: holds no rows")
     top = _top(whole, filled)
-    above = 1 if said and len(top) > 1 else _preamble(top)
+    missing = frozenset(MISSING | set(ask.missing))
+    above = 1 if said and len(top) > 1 else _preamble(top, missing, ask.layout.header)
+    above += has_groups(top[above:], missing, ask.layout.header)
     filled, top = filled[above:], top[above:]
     first = top[0]
+    if len(filled) == 1 and not any(map(is_number, first)):
+        raise FileError(f"{ask.path}: no column of numbers was found: it has a header and no rows below")
     width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
     sample = [first, *(row for row in top[1:] if len(row) == width)]
-    found = find_header(sample, MISSING | set(ask.missing), ask.layout.header)
+    found = find_header(sample, missing, ask.layout.header)
     if found.names and width == len(first) + 1:  # R leaves out the name of the index; others end rows with a delimiter
         first = [*first, ""] if not any(row[-1] for row in sample[1:]) else ["", *first]
     rows = filled[found.names + found.units :]
     below = _signature(whole, rows, len(first))
     rows = rows[: len(rows) - below]
+    comments = _comments(whole, rows, len(first))
+    rows = np.delete(rows, comments) if comments else rows
     if len(rows) and (len(first) == 1 or ask.blank):  # with one column an empty line is an empty cell
         rows = np.arange(rows[0], rows[-1] + 1, dtype=rows.dtype)
     header = first if found.names else None
-    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above, below)
+    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above, below, len(comments))
 
 
 def _top(grid: CsvGrid, filled: Ends) -> list[list[str]]:
@@ -206,13 +224,26 @@ def _top(grid: CsvGrid, filled: Ends) -> list[list[str]]:
     return out
 
 
-def _preamble(top: list[list[str]]) -> int:
-    """Return the number of records that stand above the table: they have fewer cells than most, as loggers write them.
+def _preamble(top: list[list[str]], missing: frozenset[str], told: bool | None) -> int:
+    """Return the number of records that stand above the table, as loggers write them.
 
-    A header may have one cell less than the rows, so it is at least two.
+    They stand above a header of words, or have fewer cells than most. A header may have one cell less than the rows, so
+    it is at least two. `told` says whether there is a header.
     """
+    above = 0 if told is False else lines_above(top, missing)
+    if above:
+        return above
     width = Counter(map(len, top)).most_common(1)[0][0]
     return next((k for k, row in enumerate(top) if len(row) >= width - 1), 0) if width > 2 else 0
+
+
+def _comments(grid: CsvGrid, rows: Ends, width: int) -> list[int]:
+    """Return which rows are comments inside a table: they begin with # and have another number of cells."""
+    if b"#" not in grid.text.body:
+        return []
+    letters = np.frombuffer(grid.text.body, np.uint8)
+    marked = np.flatnonzero(letters[np.where(rows > 0, grid.ends[rows - 1], 0)] == COMMENT).tolist()
+    return [k for k in marked if len(cells(grid.record(int(rows[k])), grid.delimiter)) != width]
 
 
 def _signature(grid: CsvGrid, rows: Ends, width: int) -> int:
@@ -259,11 +290,14 @@ def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
     if grid.below:
         lines = "1 line below the table is" if grid.below == 1 else f"{grid.below} lines below the table are"
         notes.append(f"{lines} kept.")
+    if grid.comments:
+        lines = "1 line in the table that begins" if grid.comments == 1 else f"{grid.comments} lines in it that begin"
+        notes.append(f"{lines} with # {'is' if grid.comments == 1 else 'are'} kept.")
     if grid.found.doubt:
         line = grid.line(int(grid.rows[0]) - 1 - grid.found.units)
         notes.append(f"The numbers in line {line} are taken for the names of the columns; say --no-header if not.")
     if grid.found.units:
-        notes.append(f"Line {grid.line(int(grid.rows[0])) - 1} is taken for units and kept.")
+        notes.append(units_note("line", grid.line(int(grid.rows[0])) - grid.found.units, grid.found.units))
     known = [one.format for one in columns.readings if one.format is not None]
     marks = sorted({one.thousands for one in known} - {""})
     read_as = []

@@ -215,7 +215,8 @@ class Dataset:
     def _new_rows(self, A: ArrayLike) -> NewRows:
         """Return the rows with values that differ from those in the file, as they can be written."""
         given = check_shape(A, self.X, self.source)
-        rows = np.flatnonzero(differing(given, self.X).any(axis=1))
+        other = [differing(given[some], self.X[some]).any(axis=1) for some in slices(given.shape)]
+        rows = np.flatnonzero(np.concatenate(other))
         shape = (len(rows), given.shape[1])
         values, new = np.empty(shape, dtype=given.dtype), np.empty(shape, dtype=bool)
         for some in slices(shape):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,10 @@ from kernmend.io._cells import Cells, Edits, Places, is_same_number
 from kernmend.io._dataset import Dataset, Mask, NewRows, Request
 from kernmend.io._files import FileError
 from kernmend.io._identifiers import WORDS, measured, note
-from kernmend.io._number_format import Brief, NumberFormat, Reading, Shapes, add_cells, best_readings, is_number
+from kernmend.io._number_format import NumberFormat, is_number
+from kernmend.io._shapes import Brief, Reading, Shapes, add_cells, best_readings
+from kernmend.io._summaries import note as summaries_note
+from kernmend.io._summaries import summary_rows
 from kernmend.io._text import MISSING, plain, unique
 
 # Names of a first column, in lower case, that is taken for the names of the rows.
@@ -57,6 +60,12 @@ class Grid(Protocol):
     def save(self, temporary: Path, edits: Edits) -> None:
         """Write the file with other texts in some cells."""
 
+    def upto(self, stop: int) -> Self:
+        """Return the grid with the first rows only; the others are kept as they are."""
+
+
+AnyGrid = TypeVar("AnyGrid", bound=Grid)
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -72,6 +81,15 @@ class Columns:
         """Which columns are numbers."""
         pairs = zip(self.readings, self.briefs, strict=True)
         return np.array([one.format is not None and brief.present > 0 for one, brief in pairs])
+
+    @cached_property
+    def apart(self) -> Mask:
+        """Which columns are of another table: empty columns part them from one that has more than twice the rows."""
+        present = np.array([brief.present for brief in self.briefs])
+        block = np.cumsum(present == 0)
+        rows = np.zeros(block[-1] + 1, dtype=np.intp)
+        np.maximum.at(rows, block, present)
+        return np.asarray((2 * rows < rows.max())[block] & (present > 0))
 
     def name(self, j: int) -> str:
         """Return the name of a column, or its number."""
@@ -140,12 +158,27 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
     return X
 
 
-def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, notes: tuple[str, ...]) -> Dataset:
-    """Return the data set of the columns that are measured."""
-    labels = _labels(grid, columns, ask)
-    chosen = _chosen(columns, ask, index=0 if labels is not None else None)
-    X = grid_values(grid, columns, chosen.tolist(), ask)
+def grid_dataset(
+    grid: AnyGrid,
+    find: Callable[[AnyGrid, Request], Columns],
+    ask: Request,
+    *,
+    format: str,
+    assumed: Callable[[AnyGrid, Columns, Request], tuple[str, ...]],
+) -> Dataset:
+    """Return the data set of the columns that are measured, without rows at the end that sum up the others.
+
+    `find` finds what the columns are made of, `assumed` says what was assumed of the table.
+    """
+    columns, labels, chosen, X = _values(grid, find, ask)
     formats = columns.formats(chosen.tolist())
+    last, sums = summary_rows(X, formats, lambda i: [plain(cell) for cell in grid.raw(i)])
+    if sums:
+        del X
+        grid = grid.upto(last)
+        columns, labels, chosen, X = _values(grid, find, ask)
+        formats = columns.formats(chosen.tolist())
+    notes = (*assumed(grid, columns, ask), *summaries_note(sums))
     said: tuple[str, ...] = ()
     identifiers: dict[int, str] = {}
     if ask.columns is None:
@@ -185,12 +218,24 @@ def grid_dataset(grid: Grid, columns: Columns, ask: Request, *, format: str, not
     )
 
 
+def _values(
+    grid: AnyGrid, find: Callable[[AnyGrid, Request], Columns], ask: Request
+) -> tuple[Columns, tuple[str, ...] | None, NDArray[np.intp], Array]:
+    """Return the columns of a grid, the names of its rows, the numbers of the columns to look at, and their values."""
+    columns = find(grid, ask)
+    labels = _labels(grid, columns, ask)
+    chosen = _chosen(columns, ask, index=0 if labels is not None else None)
+    return columns, labels, chosen, grid_values(grid, columns, chosen.tolist(), ask)
+
+
 def _why_left(columns: Columns, j: int, ask: Request, *, named: bool) -> str:
     """Return why a column is passed through that is no identifier; `named` says that the first names the rows."""
     if named and j == 0:
         return "names the rows"
     if not columns.briefs[j].present:
         return "empty"
+    if columns.apart[j] and ask.columns is None:
+        return "stands apart from the table"
     if columns.numeric[j]:
         return "not asked for" if ask.columns is not None else "to be kept"
     return "numbers with several units" if columns.readings[j].others else "not made of numbers"
@@ -288,7 +333,7 @@ def _chosen(columns: Columns, ask: Request, index: int | None) -> NDArray[np.int
         for j in chosen[~numeric[chosen]]:
             raise FileError(_not_numbers(columns, int(j), ask))
         return chosen
-    kept = numeric.copy()
+    kept = numeric & ~columns.apart
     kept[ask.kept(names, len(numeric))] = False
     if index is not None:
         kept[index] = False
@@ -310,8 +355,19 @@ def _not_numbers(columns: Columns, j: int, ask: Request) -> str:
 
 
 def _notes(columns: Columns, chosen: set[int]) -> tuple[str, ...]:
-    """Return a note for each column of numbers some of whose cells are none: taken as missing, or passed through."""
+    """Return notes on columns with numbers in brackets, and on those some of whose cells are no numbers.
+
+    These are taken as missing, or the column is passed through.
+    """
     notes = []
+    apart = [columns.name(j) for j in np.flatnonzero(columns.apart & columns.numeric).tolist() if j not in chosen]
+    if apart:
+        some = ", ".join(apart[:6]) + (", ..." if len(apart) > 6 else "")
+        notes.append(f"Another table beside this one is kept as it is: {some}; --columns decides which are mended.")
+    bracketed = [j for j in chosen if (format := columns.readings[j].format) and format.minus.after == ")"]
+    if bracketed:
+        some = ", ".join(columns.name(j) for j in sorted(bracketed)[:6]) + (", ..." if len(bracketed) > 6 else "")
+        notes.append(f"Numbers in brackets are taken for negative ones: {some}.")
     for j, (one, brief) in enumerate(zip(columns.readings, columns.briefs, strict=True)):
         if not one.bad or one.word is None or 2 * one.bad >= brief.present:
             continue

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 
@@ -72,6 +72,10 @@ class JsonGrid:
     def save(self, temporary: Path, edits: Edits) -> None:
         """Write all lines with other values in some of them."""
         write_records(temporary, self.text, self.ends, (self._edited(row, texts) for row, texts in edits))
+
+    def upto(self, stop: int) -> "JsonGrid":
+        """Return the grid with the first lines only."""
+        return replace(self, rows=self.rows[:stop])
 
     def _edited(self, row: int, texts: Mapping[int, str]) -> tuple[int, str]:
         """Return the number of the line of a row, and that line with other values."""
@@ -156,7 +160,7 @@ class JsonLines(Format):
         no_member(ask)
         text = decode(raw, ask.path, ask.layout.encoding)
         grid = _grid(ask, text)
-        return grid_dataset(grid, _columns(grid, ask), ask, format=self.name, notes=())
+        return grid_dataset(grid, _columns, ask, format=self.name, assumed=lambda *_: ())
 
     def cells(self, ask: Request) -> Cells:
         """Return the values of all keys of all lines."""

@@ -107,7 +107,25 @@ def variables(raw: bytes) -> dict[str, Variable]:
         grows = shape[:1] == [0]
         whole = (records, *shape[1:]) if grows else tuple(shape)
         out[name] = Variable(Entry(whole, np.dtype(kind)), begin, step if grows else 0, fills)
+    _check_places(header.at, found, step)
     return out
+
+
+def _check_places(end: int, found: list[Any], step: int) -> None:
+    """Raise ValueError if data begin inside the header, which ends at `end`, or lie upon each other.
+
+    What is written to one would change the other. Of data that grow the first records are compared, which stand
+    behind all others.
+    """
+    spans = [(shape[:1] == [0], begin, kind, shape) for _, shape, kind, _, begin in found]
+    for grows, begin, kind, shape in sorted(spans):
+        size = _bytes(kind, shape[1:] if grows else shape)
+        if begin < end and size:
+            raise ValueError("the data of a variable begin inside the header or inside others")
+        end = max(end, begin + size)
+    first = min((begin for grows, begin, _, _ in spans if grows), default=end)
+    if step and end - first > step:
+        raise ValueError("the records of variables lie upon each other")
 
 
 def _bytes(kind: str, shape: list[int]) -> int:

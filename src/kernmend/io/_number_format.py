@@ -1,13 +1,7 @@
-"""How a column writes its numbers: found from the shapes of its cells, used to read them and to write mended ones.
-
-A shape is a text with each digit replaced by 0: `$1,469.49` has the shape `$0,000.00`. A column of a million numbers
-has a few dozen shapes, so that its format is found from all cells at the cost of looking at a few.
-"""
+"""How a column writes its numbers: used to read them and to write mended ones."""
 
 import re
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -30,36 +24,62 @@ BEFORE = rf"(?:[A-Z]{{0,3}}[{SYMBOLS}]|{CODES})[ \u00a0]?"
 # What may stand after one: a currency, %, a degree or a unit such as kg, m/s, °C or g/m2.
 _UNIT = r"(?:\u00b0|[^\W\d_])[^\W_]{0,9}(?:[/\u00b7*.^-][^\W_]{1,9}){0,3}[\u00b2\u00b3]?"
 AFTER = rf"[ \u00a0\u202f]?(?:[%\u2030\u00b0{SYMBOLS}]|{_UNIT})"
-# Largest share of the cells of a column of numbers that may be words, such as ERR, which then count as missing.
-WORDS = 0.1
-# Largest number of shapes of a column of numbers: up to 20 digits before and after the point, with two signs, are 800.
-MOST_SHAPES = 5000
 # Number of decimals from which on they may be those of rounding in the last bits, ...
 FULL_DECIMALS = 10
 # ... which is at most this share of a value: a few times the 2e-16 of one operation.
 NOISE = 1e-15
-_TO_SHAPE = str.maketrans("123456789", "000000000")
+# Signs of negative numbers: of keyboards, of printed text, and the dash that word processors make of the first.
+SIGNS = "-\u2212\u2013"
+# A sign behind a number, as SAP writes it.
+TRAILING = re.compile(rf"([^{BREAK}]+)-(?={BREAK}|$)")
 
 
-def shape_of(text: str) -> str:
-    """Return a text with each digit replaced by 0.
+@dataclass(frozen=True)
+class Sign:
+    """How a number is marked as negative or positive: what stands before and after it, next to the digits or outside.
 
-    >>> shape_of("-12.50 kg")
-    '-00.00 kg'
+    `-$5` has Sign("-"), `5` has Sign(), `(5)` and `($5)` have Sign("(", ")"), `$(5)` has Sign("(", ")", inner=True).
     """
-    return text.translate(_TO_SHAPE)
+
+    before: str = ""
+    after: str = ""
+    inner: bool = False
+
+    @property
+    def negative(self) -> bool:
+        """Whether it means a negative number."""
+        return self != Sign() and self.before != "+"
 
 
 @cache
-def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
+def pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     """Return what a number with this decimal sign looks like; `thousands` None allows any mark between groups."""
     marks = [mark for mark in ((",", ".", *GROUPERS) if thousands is None else thousands) if mark != decimal]
-    point, digits = re.escape(decimal), "[0-9]{3}"
-    grouped = rf"[0-9]{{1,3}}(?P<mark>[{re.escape(''.join(marks))}]){digits}(?:(?P=mark){digits})*|" if marks else ""
-    part = rf"(?:{point}(?P<part>[0-9]+|(?=$|[eE][+-]?[0-9])))?"
-    number = rf"(?P<whole>{grouped}[0-9]+|(?={point}[0-9])){part}(?P<exponent>[eE][+-]?[0-9]+)?"
-    around = rf"(?P<sign>[+-]?)(?P<before>{BEFORE})?(?P<sign2>[+-]?)", rf"(?P<after>{AFTER})?"
-    return re.compile(rf"{around[0]}(?:{number}|inf(?:inity)?){around[1]}", re.IGNORECASE)
+    point, three = re.escape(decimal), "[0-9]{3}"
+    grouped = rf"[0-9]{{1,3}}(?P<mark>[{re.escape(''.join(marks))}]){three}(?:(?P=mark){three})*|" if marks else ""
+    part = rf"(?:{point}(?P<part>[0-9]+|(?=$|[eEdD][+-]?[0-9])))?"
+    digits = rf"(?P<whole>{grouped}[0-9]+|(?={point}[0-9])){part}(?P<exponent>[eEdD][+-]?[0-9]+)?"
+    number = rf"(?P<number>{digits}|inf(?:inity)?)"
+    left = rf"(?P<outer>\()?(?P<sign>[{SIGNS}+])?(?P<before>{BEFORE})?(?P<inner>\()?(?P<sign2>[{SIGNS}+])?"
+    right = rf"(?(inner)\))(?P<trail>[{SIGNS}])?(?P<after>{AFTER})?(?(outer)\))"
+    return re.compile(left + number + right, re.IGNORECASE)
+
+
+def sign_of(match: re.Match[str]) -> Sign | None:
+    """Return how a number is marked; None if it has two marks, or one in a wrong place.
+
+    A minus sign behind it is one only behind decimals: `2-` may be a mark of a school.
+    """
+    marks = [(name, match[name]) for name in ("outer", "sign", "inner", "sign2", "trail") if match[name]]
+    if not marks:
+        return Sign()
+    (name, mark), after = marks[0], match["after"] or ""
+    if len(marks) > 1 or (name == "trail" and not (match["part"] and after[:1] in ("", " ", "\u00a0"))):
+        return None
+    inner = name not in ("outer", "sign") and bool(match["before"] or after)
+    if name == "trail":
+        return Sign("", mark, inner)
+    return Sign(mark, ")" if mark == "(" else "", inner)
 
 
 def is_number(text: str) -> bool:
@@ -67,8 +87,11 @@ def is_number(text: str) -> bool:
 
     >>> [is_number(text) for text in ("1.000,92", "70.6%", "$1,469.49", "12 kg", "2024-01-01", "A12", "1_000")]
     [True, True, True, True, False, False, False]
+    >>> [is_number(text) for text in ("(13.46)", "\u221213.46", "$(1.50)", "13.46-", "(5", "(-5)", "2-", "(+5)")]
+    [True, True, True, True, False, False, False, False]
     """
-    return any(_pattern(decimal, None).fullmatch(text) is not None for decimal in ".,")
+    matches = (pattern(decimal, None).fullmatch(text) for decimal in ".,")
+    return any(match is not None and sign_of(match) is not None for match in matches)
 
 
 @dataclass(frozen=True)
@@ -82,6 +105,7 @@ class NumberFormat:
     before, after : what stands around the number, such as "$" or " kg".
     least, most : the fewest and the most decimals; `most` None: as many as the value needs.
     exponent : an exponent in the style of the column, such as "E+00", if all its numbers have one; else "".
+    minus, plus : how most negative and positive numbers are marked; `parse` knows the other ways, too.
     """
 
     decimal: str = "."
@@ -91,6 +115,8 @@ class NumberFormat:
     least: int = 0
     most: int | None = None
     exponent: str = ""
+    minus: Sign = Sign("-")
+    plus: Sign = Sign()
 
     @property
     def whole(self) -> bool:
@@ -99,15 +125,14 @@ class NumberFormat:
 
     def parse(self, text: str) -> float | None:
         """Return the value of a cell; None if it is not a number in this format."""
-        match = _pattern(self.decimal, self.thousands).fullmatch(text)
+        match = pattern(self.decimal, self.thousands).fullmatch(text)
         if match is None or (match["before"] or "", match["after"] or "") != (self.before, self.after):
             return None
-        if match["sign"] and match["sign2"]:
+        sign = sign_of(match)
+        if sign is None:
             return None
-        end = len(text) - len(self.after)
-        return self._value(
-            text[: match.start("before")] + text[match.end("before") : end] if self.before else text[:end]
-        )
+        value = _float(match["number"].replace(self.thousands, "").replace(self.decimal, "."))
+        return -value if sign.negative else value
 
     def parse_all(self, cells: Sequence[str], plain: Callable[[str], str]) -> list[float]:
         """Return the values of cells whose shapes were counted, NaN for those that are missing or words.
@@ -123,24 +148,19 @@ class NumberFormat:
         except ValueError:
             pass  # some are missing, or stand in quotes
         joined = BREAK.join(cells)
-        for piece in ('"', self.before, self.after, self.thousands):
+        for piece in ('"', "'", self.before, self.after, self.thousands, ")"):
             if piece:
                 joined = joined.replace(piece, "")
+        for sign in (*SIGNS[1:], "("):
+            joined = joined.replace(sign, "-")
+        if f"-{BREAK}" in joined or joined.endswith("-"):
+            joined = TRAILING.sub(r"-\1", joined)
         return list(map(_float, joined.replace(self.decimal, ".").split(BREAK)))
-
-    def _value(self, text: str) -> float | None:
-        """Return the value of a text without what stands around it."""
-        if self.thousands:
-            text = text.replace(self.thousands, "")
-        try:
-            return float(text.replace(self.decimal, "."))
-        except ValueError:
-            return None
 
     def rounded(self, values: Array) -> Array:
         """Return values as they will be read back after they were written."""
         if self.exponent:
-            written = [np.nan if np.isnan(v) else float(self._with_exponent(float(v))) for v in values.tolist()]
+            written = [np.nan if np.isnan(v) else _float(self._with_exponent(float(v))) for v in values.tolist()]
             return np.array(written, dtype=values.dtype)
         if self.most is None:
             return values
@@ -169,6 +189,8 @@ class NumberFormat:
 
         >>> NumberFormat(",", ".", "", " kg", 2, 2).write(np.float64(-1234567.891))
         '-1.234.567,89 kg'
+        >>> NumberFormat(before="$", least=2, most=2, minus=Sign("(", ")")).write(np.float64(-13.456))
+        '($13.46)'
         """
         if np.isnan(value):
             return ""
@@ -180,15 +202,17 @@ class NumberFormat:
             text = np.format_float_positional(self.rounded(np.atleast_1d(value))[0], trim="-")
             short = self.least - len(text.partition(".")[2])
             text += ("" if "." in text else ".") + "0" * short if short > 0 else ""
-        sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
-        if not digits.strip("0."):
-            sign = ""  # -0.00
+        sign, digits = (self.minus, text[1:]) if text.startswith("-") else (self.plus, text)
+        if not _float(text):
+            sign = Sign()  # -0.00
         if self.thousands:
             whole, point, part = digits.partition(".")
             digits = f"{int(whole):,}".replace(",", self.thousands) + (point and self.decimal + part)
         else:
             digits = digits.replace(".", self.decimal)
-        return f"{sign}{self.before}{digits}{self.after}"
+        if sign.inner:
+            return f"{self.before}{sign.before}{digits}{sign.after}{self.after}"
+        return f"{sign.before}{self.before}{digits}{self.after}{sign.after}"
 
     def _with_exponent(self, value: float) -> str:
         """Return a value in the style 1.234E+05."""
@@ -200,165 +224,15 @@ class NumberFormat:
 
 
 def _float(text: str) -> float:
-    """Return a number, NaN for a word."""
+    """Return a number, also one with the exponent of Fortran, as in 1.5D+03; NaN for a word."""
     try:
         return float(text)
     except ValueError:
+        pass
+    try:
+        return float(text.upper().replace("D", "E"))
+    except ValueError:
         return np.nan
-
-
-@dataclass(slots=True)
-class Shapes:
-    """What a column is made of: the shapes of its cells, how many there are of each, and the first cell of each."""
-
-    counts: Counter[str]
-    example: dict[str, tuple[int, str]]
-    zeros: bool = False
-    """Whether a whole number begins with a 0 that means nothing for its value, as in a zip code."""
-
-    @property
-    def present(self) -> int:
-        """The number of cells that are not missing."""
-        return self.counts.total()
-
-    def brief(self) -> "Brief":
-        """Return what is still of interest when the format of the column is known."""
-        numbers = (text for _, text in self.example.values() if is_number(text))
-        return Brief(self.present, self.zeros, next(numbers, ""))
-
-    @property
-    def wild(self) -> bool:
-        """Whether there are more shapes than numbers have."""
-        return len(self.counts) > MOST_SHAPES
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """A column in brief: how many cells are not missing, if one begins with a 0 as codes do, one of its numbers."""
-
-    present: int
-    zeros: bool
-    example: str
-
-
-_LEADING_ZERO = re.compile(rf"(?:^|{BREAK})[\s\"]*0[0-9]+[\s\"]*(?={BREAK}|$)")
-
-
-def add_cells(
-    shapes: Shapes, cells: Sequence[str], start: int, plain: Callable[[str], str], missing: frozenset[str]
-) -> None:
-    """Count the shapes of more cells of a column, the first of which is in row `start`; `plain` strips a cell."""
-    if shapes.wild:
-        return
-    joined = BREAK.join(cells)
-    found = shape_of(joined).split(BREAK)
-    counts = Counter(found)
-    for shape, count in counts.items():
-        text = sys.intern(plain(shape))  # columns of one kind share it
-        if text in missing:
-            continue
-        shapes.counts[text] += count
-        if text not in shapes.example:
-            row = found.index(shape)
-            shapes.example[text] = start + row, plain(cells[row])
-    if not shapes.zeros and any(len(text) > 1 and text.isdigit() for text in shapes.counts):
-        shapes.zeros = _LEADING_ZERO.search(joined) is not None
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A column read with one decimal sign: its format if it is one of numbers, and what speaks against it."""
-
-    format: NumberFormat | None
-    words: int
-    """Number of cells that are no numbers."""
-    others: int
-    """Number of cells that are numbers with another unit than most."""
-    grouped: bool
-    """Whether marks between thousands are needed."""
-    word: tuple[int, str] | None
-    """The row and the text of the first cell that is none."""
-
-    @property
-    def bad(self) -> int:
-        """The number of cells that this format does not explain."""
-        return self.words + self.others
-
-
-def reading(shapes: Shapes, decimal: str, thousands: str | None = None) -> Reading:
-    """Return how a column reads with this decimal sign; `thousands` None allows any mark between groups."""
-    pattern = _pattern(decimal, thousands)
-    found: dict[tuple[str, str], list[tuple[re.Match[str], int]]] = {}
-    words: list[str] = []
-    for shape, count in shapes.counts.items():
-        text = shapes.example[shape][1]
-        match = pattern.fullmatch(text)
-        if match is None or (match["sign"] and match["sign2"]):
-            words.append(shape)
-        else:
-            found.setdefault((match["before"] or "", match["after"] or ""), []).append((match, count))
-    n_words = sum(shapes.counts[word] for word in words)
-    first = min((shapes.example[word] for word in words), default=None)
-    if not found or shapes.wild:
-        return Reading(None, shapes.present if shapes.wild else n_words, 0, False, first)
-    unit = max(found, key=lambda pair: sum(count for _, count in found[pair]))
-    matches = found[unit]
-    others = sum(count for pair, some in found.items() if pair != unit for _, count in some)
-    if others and first is None:
-        first = min(shapes.example[shape_of(some[0][0].string)] for pair, some in found.items() if pair != unit)
-    marks = Counter(match["mark"] for match, _ in matches if match.groupdict().get("mark"))
-    if len(marks) > 1:
-        return Reading(None, shapes.present, 0, True, first)
-    format = _format(decimal, next(iter(marks), ""), unit, [match for match, _ in matches])
-    numeric = not others and (not words or _few_words(shapes, words))
-    return Reading(format if numeric else None, n_words, others, bool(marks), first)
-
-
-def _few_words(shapes: Shapes, words: Iterable[str]) -> bool:
-    """Return whether cells that are no numbers are few, and words: ERR or #DIV/0! but not <0.5 or 2024-01-01."""
-    number = sum(shapes.counts[word] for word in words)
-    return number <= WORDS * shapes.present and all(word.startswith("#") or "0" not in word for word in words)
-
-
-def _format(decimal: str, thousands: str, unit: tuple[str, str], matches: Sequence[re.Match[str]]) -> NumberFormat:
-    """Return the format that numbers have in common."""
-    finite = [match for match in matches if match["whole"] is not None]
-    parts = [len(match["part"] or "") for match in finite] or [0]
-    powers = [match["exponent"] for match in finite]
-    exponent, most = "", max(parts)
-    if any(powers):
-        if all(powers) and not thousands:
-            exponent = shape_of(max(powers, key=len)).replace("-", "+")
-            exponent = exponent if any("+" in p or "-" in p for p in powers) else exponent.replace("+", "")
-        else:
-            return NumberFormat(decimal, thousands, *unit)
-    return NumberFormat(decimal, thousands, *unit, min(parts), most, exponent)
-
-
-def best_readings(
-    columns: Sequence[Shapes], decimals: Sequence[str], thousands: str | None, *, prefer_plain: bool
-) -> tuple[str, list[Reading]]:
-    """Return the decimal sign of a table, and how each of its columns reads.
-
-    The sign is the one that leaves the fewest cells unexplained, then the one that needs no marks between thousands
-    (`prefer_plain`), then the first of `decimals`. A column that another sign explains better is read with that.
-    """
-    shared: dict[Reading, Reading] = {}  # most columns of a wide table read the same
-    tried = {
-        decimal: [shared.setdefault(one, one) for one in (reading(shapes, decimal, thousands) for shapes in columns)]
-        for decimal in decimals
-    }
-
-    def cost(decimal: str) -> tuple[int, int]:
-        some = tried[decimal]
-        return sum(one.bad for one in some), sum(one.grouped for one in some) if prefer_plain else 0
-
-    best = min(decimals, key=cost)
-    chosen = [
-        min((tried[decimal][j] for decimal in sorted(decimals, key=lambda d: d != best)), key=lambda one: one.bad)
-        for j in range(len(columns))
-    ]
-    return best, chosen
 
 
 def round_as_written(A: Array, formats: Sequence[NumberFormat] | None, where: NDArray[np.bool_]) -> None:

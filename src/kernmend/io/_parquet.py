@@ -38,9 +38,9 @@ class Parquet(Format):
         with damaged(ask.path, "Parquet file"), parquet.ParquetFile(ask.path) as file:
             facts = file.metadata
             check_expansion(ask.path, ask.path.stat().st_size, 8 * facts.num_rows * facts.num_columns)
-            layout = layout_of(facts)
             table = file.read(use_threads=False)
             table.validate(full=True)
+            layout = layout_of(facts)  # after reading, which raises an error where this would end the process
 
         def save(temporary: Path, new: Any) -> None:
             parquet.write_table(new, temporary, **layout)

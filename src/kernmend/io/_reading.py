@@ -54,6 +54,7 @@ FOREIGN = {
     b"GIF8": "one image: give a folder or zip of equally sized ones",
     b"\x80\x04\x95": "a pickle, which is not read for safety: save it as npy or csv",
     b"\x80\x05\x95": "a pickle, which is not read for safety: save it as npy or csv",
+    b"<": "a web page or XML: save the table as csv or xlsx",
     b"FEA1": "an old Feather file: save it as parquet",
     b"CDF\x05": "a NetCDF file of 64-bit data: save it as NetCDF 4",
 }

@@ -212,6 +212,15 @@ def is_added(cell: str) -> bool:
     return len(names) > 1 and names[-1] == "r"
 
 
+def is_text(cell: str) -> bool:
+    """Return whether the XML of a cell is that of a text.
+
+    >>> is_text('<c r="A2" t="s"><v>0</v></c>'), is_text('<c r="A2"><v>5</v></c>')
+    (True, False)
+    """
+    return dict(FACT.findall(cell[: cell.index(">")])).get("t") in ("s", "str", "inlineStr")
+
+
 def with_number(cell: str, number: str) -> str | None:
     """Return the XML of a cell that holds a number with another one; None if it holds something else.
 

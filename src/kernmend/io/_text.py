@@ -14,8 +14,8 @@ BLANKS = "  "
 ALIGNED = re.compile(r"[ \t]*[^ \t]+(?:[ \t]+$)?")
 # Texts that mean a missing value in Excel.
 EXCEL_MISSING = frozenset(["#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"])
-MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
-"""Texts that mean a missing value, as in pandas."""
+MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NAN", "NULL", "NaN", "None", "n/a", "nan", "null"}
+"""Texts that mean a missing value, as in pandas; and NAN, as loggers write it."""
 # A line in which Excel says the delimiter.
 SAID = re.compile(r'"?sep=([^\s"]|\t)"?\r?\n', re.IGNORECASE)
 # Ends of lines: of Unix, of Windows, of old Macs.
@@ -55,7 +55,7 @@ def plain(cell: str) -> str:
     text = cell.strip()
     if is_quoted(text):
         return text[1:-1].replace('""', '"').strip()
-    return text
+    return text[1:-1].strip() if is_quoted(text, "'") else text
 
 
 def joined(parts: Sequence[str], delimiter: str) -> str:
@@ -72,17 +72,24 @@ def aligned(cell: str, value: str) -> str:
 
 
 def replaced(cell: str, value: str) -> str:
-    """Return a cell with another value between the same quotes and blanks."""
+    """Return a cell with another value between the same quotes and blanks.
+
+    >>> replaced(' " $5.00 "', "$12.50"), replaced("''", "7")
+    (' " $12.50 "', "'7'")
+    """
     text = cell.strip()
     if not text:
         return value
-    quote = '"' if is_quoted(text) else ""
-    return cell.replace(text, f"{quote}{value}{quote}", 1)
+    if is_quoted(text) or is_quoted(text, "'"):
+        inner = text[1:-1].strip()
+        start = text.index(inner, 1)
+        value = text[:start] + value + text[start + len(inner) :]
+    return cell.replace(text, value, 1)
 
 
-def is_quoted(text: str) -> bool:
-    """Return whether a text without blanks around it stands in quotes."""
-    return len(text) >= 2 and text[0] == text[-1] == '"'
+def is_quoted(text: str, quote: str = '"') -> bool:
+    """Return whether a text without blanks around it stands in quotes; single ones do not hide a delimiter."""
+    return len(text) >= 2 and text[0] == text[-1] == quote
 
 
 def said_delimiter(text: Text) -> str | None:

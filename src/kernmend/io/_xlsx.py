@@ -4,7 +4,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
 
@@ -12,7 +12,8 @@ from kernmend.io._cells import Cells, Edits, Verbatim
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
 from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
-from kernmend.io._header import SAMPLE, find_header
+from kernmend.io._header import SAMPLE, find_header, has_groups, lines_above, units_note
+from kernmend.io._number_format import is_number
 from kernmend.io._numpy import ZIP_MAGIC
 from kernmend.io._sheet import (
     Line,
@@ -20,6 +21,7 @@ from kernmend.io._sheet import (
     column_name,
     date_styles,
     is_added,
+    is_text,
     lines,
     new_cell,
     shared_strings,
@@ -27,7 +29,7 @@ from kernmend.io._sheet import (
     with_cells,
     with_number,
 )
-from kernmend.io._text import MISSING
+from kernmend.io._text import MISSING, plain, replaced
 from kernmend.io._zips import content, names_in, opened, rewrite
 
 WORKBOOK = "xl/workbook.xml"
@@ -74,6 +76,10 @@ class SheetGrid:
             at = line.end
         self.write(temporary, "".join([*parts, self.xml[at:]]) if parts else None)
 
+    def upto(self, stop: int) -> "SheetGrid":
+        """Return the grid with the first rows only."""
+        return replace(self, rows=self.rows[:stop])
+
     def _cell(self, row: int, column: int, text: str, styles: dict[int, str]) -> str:
         """Return the XML of a cell with another text; nothing for one that was added and is now taken away."""
         line = self.lines[row]
@@ -83,7 +89,10 @@ class SheetGrid:
         if not text and (cell is None or (isinstance(text, Verbatim) and is_added(self.xml[cell.start : cell.end]))):
             return ""
         number = NUMBER.fullmatch(text) is not None
-        if cell is not None and number:
+        if cell is not None and text and is_text(self.xml[cell.start : cell.end]) and is_number(plain(cell.text)):
+            number = False  # a number stored as text stays one, in its quotes if it has any
+            text = text if isinstance(text, Verbatim) else replaced(cell.text, text)
+        elif cell is not None and number:
             same = with_number(self.xml[cell.start : cell.end], text)
             if same is not None:
                 return same
@@ -113,7 +122,7 @@ class Xlsx(Format):
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the only sheet with a table, or of the named one."""
         table, notes = _open(ask)
-        return grid_dataset(table, _columns(table, ask), ask, format=self.name, notes=notes)
+        return grid_dataset(table, _columns, ask, format=self.name, assumed=lambda *_: notes)
 
     def cells(self, ask: Request) -> Cells:
         """Return the cells of the only sheet with a table, or of the named one."""
@@ -238,7 +247,11 @@ def _table(
     while len(places) > 1 and 2 * _filled(rows[places[0]]) < most:
         places.pop(0)
     top = [_texts(rows[row], first, width, formulas=True) for row in places[: SAMPLE + 2]]
-    found = find_header(top, frozenset(MISSING | set(ask.missing)), ask.layout.header)
+    missing = frozenset(MISSING | set(ask.missing))
+    above = 0 if ask.layout.header is False else lines_above(top, missing)
+    above += has_groups(top[above:], missing, ask.layout.header)
+    places, top = places[above:], top[above:]
+    found = find_header(top, missing, ask.layout.header)
     header = top[0] if found.names else None
     data = places[found.names + found.units :]
     counts = Counter(c for row in data for c, cell in rows[row].cells.items() if cell.formula)
@@ -248,7 +261,7 @@ def _table(
     if found.doubt:
         notes.append(f"The numbers in row {places[0]} are taken for the names of the columns; say --no-header if not.")
     if found.units:
-        notes.append(f"Row {places[1]} is taken for units and kept.")
+        notes.append(units_note("row", places[1], found.units))
     if computed:
         notes.append("Columns of formulas are kept as they are.")
     if totals:
