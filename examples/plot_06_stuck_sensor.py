@@ -2,7 +2,7 @@
 A sensor that hangs
 ===================
 
-Ten days of a weather station. The thermometer hangs for fifteen hours and repeats its last value. No single
+Twenty days of a weather station. The thermometer hangs for fifteen hours and repeats its last value. No single
 reading is out of range, so limits per column find nothing. Held against the other five sensors, most of these
 readings cannot be.
 """

@@ -141,6 +141,8 @@ def test_the_summary_of_a_clear_case():
     assert "Chosen: RBF(gamma=" in text
     assert f"error {est.error_!r}" in text
     assert "rank" in text
+    rows, cells = est.whole_rows_.sum(), est.entry_outliers_[~est.whole_rows_].sum()
+    assert f"{rows} rows replaced as a whole{f', and {cells} cell' if cells else '.'}" in text
 
 
 def test_the_summary_of_clean_data():
