@@ -93,10 +93,13 @@ def test_scores_are_those_of_the_row_or_of_the_entry(error):
     est = KernelRecovery(error=error).fit(X)
     records = est.changes_.records[est.changes_.records["kind"] == "wrong"]
     rows, columns = records["row"], records["column"]
-    expected = est.outlier_scores_[rows] if error == "rows" else est.entry_scores_[rows, columns]
+    whole = est.whole_rows_[rows]
+    expected = np.where(whole, est.outlier_scores_[rows], est.entry_scores_[rows, columns])
     np.testing.assert_array_equal(records["score"], expected)
-    whole = ["the row as a whole does not fit" in reason for reason in records["reason"]]
-    assert all(whole) if error == "rows" else not any(whole)
+    told = ["the row as a whole does not fit" in reason for reason in records["reason"]]
+    np.testing.assert_array_equal(told, whole)
+    assert whole.any()
+    assert whole.all() == (error == "rows")
 
 
 def test_reasons_say_what_is_wrong():

@@ -51,7 +51,9 @@ def test_the_numbers_are_those_of_the_fit(data, error):
             assert cell.lowest <= np.nanmin(good)
             assert cell.highest >= np.nanmax(good)
             assert cell.spread > 0
-    assert est.whole_rows_.any() == (error == "rows")
+    everywhere = (table()[0] != X).all(axis=1)
+    assert est.whole_rows_.any()
+    assert not (est.whole_rows_ & ~(everywhere if error == "auto" else est.outliers_)).any()
 
 
 def test_changed_cells_are_all_told(data):

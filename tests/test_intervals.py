@@ -391,7 +391,8 @@ def test_what_would_have_been_done_is_listed_and_not_accepted(doubtful):
     assert (proposed["low"] <= proposed["new"]).all()
     assert (proposed["new"] <= proposed["high"]).all()
     anyway = mended.transform(doubtful)
-    np.testing.assert_allclose(proposed["new"], anyway[proposed["row"], proposed["column"]], rtol=1e-6)
+    # In another batch of rows products round in another way, which iterations make more of.
+    np.testing.assert_allclose(proposed["new"], anyway[proposed["row"], proposed["column"]], rtol=1e-5)
     new = kept.changes_of(doubtful).records
     assert (~new["accepted"]).sum() == kept._rows.mend(doubtful)[1]["unsure_"].sum()
 

@@ -7,16 +7,9 @@ from hypothesis import strategies as st
 
 import kernmend
 from kernmend.detect.detector import Detector
-from kernmend.detect.rows import (
-    LANDMARKS,
-    NEAREST,
-    Neighbours,
-    RowDetector,
-    _combined,
-    landmarks,
-    nearest_rows,
-    robust_slope,
-)
+from kernmend.detect.rows import Neighbours, RowDetector, combined, robust_slope
+from kernmend.detect.scores import LANDMARKS, NEAREST, landmarks, nearest_rows
+from kernmend.linalg.distances import squared_distances
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -194,14 +187,24 @@ def test_a_model_with_neighbours_is_saved(tmp_path):
     np.testing.assert_array_equal(kernmend.load(tmp_path / "model.km").score_samples(X), est.score_samples(X))
 
 
-@given(seed=seeds)
-def test_neighbours_promote_rows_beyond_the_threshold_and_no_others(seed):
+@given(seed=seeds, limits=st.sampled_from([(4.0, 5.0), (6.0, 2.0), (np.inf, 3.0)]))
+def test_a_row_is_wrong_by_either_scoring_and_no_other_is(seed, limits):
     rng = np.random.default_rng(seed)
     plain, relative = rng.exponential(3.0, (2, 50))
-    combined = _combined(plain, relative, 4.0)
-    np.testing.assert_array_equal(combined > 4.0, relative > 4.0)
-    np.testing.assert_array_equal(combined[relative > 4.0], relative[relative > 4.0])
-    np.testing.assert_array_equal(combined[relative <= 4.0], np.minimum(plain, 4.0)[relative <= 4.0])
+    u, wrong = combined(plain, relative, limits), (plain > limits[0]) | (relative > limits[1])
+    np.testing.assert_array_equal(u > min(limits), wrong)
+    np.testing.assert_array_equal(u[wrong], np.maximum(plain, relative)[wrong])
+    np.testing.assert_array_equal(u[~wrong], np.minimum(plain, min(limits))[~wrong])
+
+
+def test_scores_that_do_not_count_are_no_neighbours():
+    rng = np.random.default_rng(0)
+    L, Y, scores = rng.standard_normal((100, 2)), rng.standard_normal((20, 2)), rng.standard_normal(100)
+    some = np.where(np.arange(100) % 3 == 0, np.nan, scores)
+    expected = Neighbours(L, some, 0.0, 1.0).expected(Y)
+    nearest = nearest_rows(squared_distances(Y, L), None)
+    np.testing.assert_allclose(expected, [np.nanmedian(some[near]) for near in nearest])
+    assert not Neighbours(L, np.full(100, np.nan), 0.0, 1.0).expected(Y).any()
 
 
 def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():
@@ -209,3 +212,15 @@ def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():
     detector = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))[0]
     again = detector.against(detector.measure.span.L)
     np.testing.assert_array_equal(detector.u(X[bad]) > detector.threshold, again.u(X[bad]) > again.threshold)
+
+
+def test_wrong_entries_come_to_lie_on_the_surface():
+    """The linear guess is the middle of the column; the kernel prediction finds the curve."""
+    t = np.random.default_rng(0).uniform(-1.0, 1.0, 200)
+    Y = np.column_stack([t, t**2, t**3, np.sin(2.0 * t)])
+    detector, _ = RowDetector.fit(Y, 9.0, np.zeros(200, dtype=bool))
+    entries = np.broadcast_to(np.arange(4) == 1, (20, 4))
+    guess = np.where(entries, np.median(Y[:, 1]), Y[:20])
+    filled = detector.filled(guess, entries)
+    np.testing.assert_array_equal(filled[~entries], Y[:20][~entries])
+    assert np.abs(filled - Y[:20])[entries].mean() < 0.02 * np.abs(guess - Y[:20])[entries].mean()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kernmend.detect.detector import robust_sd
 from kernmend.detect.entries import CLIP, RIDGE, Conditional, EntryDetector
+from kernmend.detect.scores import NEAREST
 
 seeds = st.integers(0, 2**32 - 1)
 shapes = st.sampled_from([(30, 4), (12, 6), (8, 8), (7, 15), (3, 5)])
@@ -94,6 +95,31 @@ def test_constant_columns_and_columns_without_entries_expect_their_middle():
     got = Conditional.of(Z).predict(Z, np.arange(20))
     np.testing.assert_allclose(got[:, [1, 2]], 0.0, atol=1e-12)
     assert np.isfinite(got).all()
+
+
+def test_what_is_filled_in_is_the_expectation_plus_its_mean_error_in_the_nearest_rows():
+    Z = correlated(0, 40, 5)
+    others, row = Conditional.of(Z), Z[3].copy()
+    row[[1, 4]] = np.nan
+    seen = ~np.isnan(row)
+    v, V = (row - others.mean) / others.sd, (Z - others.mean) / others.sd
+    distances = np.square(V[:, seen] - v[seen]).sum(axis=1)
+    nearest = [i for i in np.argsort(distances) if i != 3][:NEAREST]
+    hidden = np.where(seen, Z[nearest], np.nan)
+    errors = np.average((Z[nearest] - others.predict(hidden))[:, ~seen], axis=0, weights=1.0 / distances[nearest])
+    filled = others.filled(row[np.newaxis], Z)[0]
+    np.testing.assert_allclose(filled[~seen], others.predict(row[np.newaxis])[0, ~seen] + errors, rtol=1e-10)
+    np.testing.assert_array_equal(filled[seen], (v * others.sd + others.mean)[seen])
+
+
+def test_what_is_filled_in_follows_a_curve():
+    t = np.random.default_rng(0).uniform(-1.0, 1.0, 300)
+    Z = np.column_stack([t, t**2, t**3])
+    hidden = Z.copy()
+    hidden[:, 1] = np.nan
+    others = Conditional.of(Z)
+    linear, filled = others.predict(hidden)[:, 1], others.filled(hidden, Z)[:, 1]
+    assert np.abs(filled - Z[:, 1]).mean() < 0.1 * np.abs(linear - Z[:, 1]).mean()
 
 
 # --- the detector -----------------------------------------------------------------------------------------------------

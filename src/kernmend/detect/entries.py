@@ -3,9 +3,12 @@
 Entries come in robust units: column medians subtracted, divided by robust standard deviations. Every entry gets two
 deviations, from the median of its column (marginal) and from its expectation given the rest of its row (conditional),
 each with the chance u of a good entry deviating as far (`tails.py`). The larger u counts, and an entry is wrong where
-it exceeds the threshold. A wrong entry spoils the expectations of the others of its row; so the most extreme one is
-removed and the row judged again, up to `ROUNDS` times. The docstring of the package says what the constants were chosen
-on.
+it exceeds the threshold. A wrong entry spoils the expectations of the others of its row; so that one is removed whose
+removal brings the row nearest to the good ones, and the row judged again, up to `ROUNDS` times.
+
+Expectations are linear, which is enough to find an entry that is grossly wrong. What is filled in for it has to lie on
+the surface of the good rows, so it is corrected by the errors of the linear expectation in the nearest good rows. The
+docstring of the package says what the constants were chosen on.
 """
 
 from dataclasses import dataclass, replace
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from kernmend._typing import Array
+from kernmend.detect.scores import NEAREST, landmarks
 from kernmend.detect.tails import TINY, EntryTail
 
 # Value at which entries are clipped (Huber's psi) for the correlations only, in robust standard deviations.
@@ -112,15 +116,45 @@ class Conditional:
         out: Array = np.where(missing, V, V - error / diagonal) * self.sd + self.mean
         return out
 
+    def filled(self, Z: Array, good: Array) -> Array:
+        """Return the rows with each NaN replaced by its expectation given the entries that are not NaN.
+
+        That is the linear expectation, -O_mm^-1 O_mo v_o, plus the mean of its errors in the `NEAREST` of the rows
+        `good`, by their squared distance in the entries that are not NaN, whose inverse is the weight of a row. A copy
+        of the row itself does not count as near.
+        """
+        V, known = (Z - self.mean) / self.sd, (good - self.mean) / self.sd
+        for i in np.flatnonzero(np.isnan(V).any(axis=1)):
+            m = np.isnan(V[i])
+            G = self.some(m)
+            S = np.linalg.solve(G[:, m], G)
+            V[i, m] = -S[:, ~m] @ V[i, ~m]
+            distances = np.square(known[:, ~m] - V[i, ~m]).sum(axis=1)
+            order = np.argsort(distances, kind="stable")
+            nearest = order[distances[order] > TINY**2][:NEAREST]
+            if nearest.size:
+                V[i, m] += np.average(known[nearest] @ S.T, axis=0, weights=1.0 / distances[nearest])
+        out: Array = V * self.sd + self.mean
+        return out
+
+
+def column_medians(R: Array, seen: NDArray[np.bool_]) -> Array:
+    """Return the median of each column, of those entries that are `seen`; 0 for a column without any."""
+    out: Array = np.median(R, axis=0)
+    for j in np.flatnonzero(~seen.all(axis=0)):
+        out[j] = np.median(R[seen[:, j], j]) if seen[:, j].any() else 0.0
+    return out
+
 
 @dataclass(frozen=True)
 class EntryDetector:
     """Finds wrong entries of rows in robust units.
 
     `threshold` is the u above which an entry is wrong, `equal` marks the columns that count as constant, `marginal` and
-    `conditional` are the two tails, `others` gives the expectations, and `centre` the median errors of these. `power`,
-    `factor` and `high` make the conditional tail heavier where the rows show it (see `fit`). What is filled in stays
-    between `low_bound` and `high_bound`, the range of the good entries of the column.
+    `conditional` are the two tails, `others` gives the expectations, `centre` the median errors of these, and `spread`
+    their robust standard deviations. `power`, `factor` and `high` make the conditional tail heavier where the rows show
+    it (see `fit`). `good` are rows without a wrong entry, between whose least and largest entries that which is filled
+    in stays.
     """
 
     threshold: float
@@ -128,12 +162,12 @@ class EntryDetector:
     marginal: EntryTail
     others: Conditional
     centre: Array
+    spread: Array
     conditional: EntryTail
     power: float
     factor: float
     high: float
-    low_bound: Array
-    high_bound: Array
+    good: Array
 
     @classmethod
     def fit(cls, Z: Array, equal: NDArray[np.bool_], threshold: float) -> "EntryDetector":
@@ -143,7 +177,8 @@ class EntryDetector:
         others = Conditional.of(left)
         R = left - others.predict(left, np.arange(len(left)))
         seen = np.isfinite(R)
-        centre = np.array([np.median(column[ok]) if ok.any() else 0.0 for column, ok in zip(R.T, seen.T, strict=True)])
+        centre = column_medians(R, seen)
+        spread = 1.4826 * column_medians(np.abs(R - centre), seen)
         columns = [column[ok] for column, ok in zip((R - centre).T, seen.T, strict=True)]
         conditional = EntryTail.of(columns)
         # The largest u of a row should be distributed like the largest of d exponential variables. Where it spreads
@@ -152,11 +187,11 @@ class EntryDetector:
         low, high = np.quantile(worst, MAXIMA)
         gumbel = np.log(max(int((~equal).sum()), 1) / -np.log(np.array(MAXIMA)))
         power = min(1.0, float(np.log(gumbel[1] / max(gumbel[0], 0.1)) / max(np.log(high / low), TINY)))
-        bounds = (np.where(seen, Z, 0.0).min(axis=0), np.where(seen, Z, 0.0).max(axis=0))
-        return cls(
-            threshold, equal, marginal, others, centre, conditional, power, max(float(high), float(gumbel[1])),
-            float(high), *bounds,
-        )  # fmt: skip
+        factor = max(float(high), float(gumbel[1]))
+        spread = np.maximum(spread, TINY)
+        out = cls(threshold, equal, marginal, others, centre, spread, conditional, power, factor, float(high), Z[:0])
+        complete = seen.all(axis=1) & (out._u_of_errors(R) <= threshold).all(axis=1)
+        return replace(out, good=Z[landmarks(Z, np.flatnonzero(complete))])
 
     def u(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return u of every entry, the larger one of its marginal and its conditional u; no row is judged again.
@@ -168,7 +203,11 @@ class EntryDetector:
 
     def _conditional_u(self, Z: Array, rows: NDArray[np.intp] | None) -> Array:
         """Return u of every entry given the others of its row; 0 where it is NaN, or too near to its expectation."""
-        R = np.nan_to_num(Z - self.others.predict(Z, rows) - self.centre)
+        return self._u_of_errors(Z - self.others.predict(Z, rows))
+
+    def _u_of_errors(self, errors: Array) -> Array:
+        """Return u of entries from the errors of their expectations; 0 where an error is NaN, or too small."""
+        R = np.nan_to_num(errors - self.centre)
         u = self.conditional.u(R) * (~self.equal & (np.abs(R) > LEAST))
         out: Array = np.minimum(u, self.factor * (u / self.high) ** self.power)
         return out
@@ -176,24 +215,29 @@ class EntryDetector:
     def find(self, Z: Array, rows: NDArray[np.intp] | None = None) -> tuple[Array, NDArray[np.bool_], Array]:
         """Return u of every entry, the mask of wrong ones, and the rows with expectations in place of wrong entries.
 
-        `rows` are the numbers of these rows among the fitted ones, each then judged leave-one-out; None for new rows. A
-        row is judged again without its most extreme wrong entry as long as there is one, `ROUNDS` times at most and
-        while at most half of its entries are wrong.
+        `rows` are the numbers of these rows among the fitted ones, each then judged leave-one-out; None for new rows.
+        As long as an entry of a row is wrong, one is removed and the row judged again, `ROUNDS` times at most and while
+        at most half of its entries are removed. It is the one with the largest error in units of its column: with
+        normal errors its square is what the squared distance of the row from the others loses without that entry.
         """
         u = self.marginal.u(Z)
         wrong = u > self.threshold
         left, at = np.where(wrong, np.nan, Z), np.arange(len(Z))
         for again in range(ROUNDS):
-            now = self._conditional_u(left[at], None if rows is None else rows[at])
+            errors = left[at] - self.others.predict(left[at], None if rows is None else rows[at])
+            now = self._u_of_errors(errors)
             u = np.maximum(u, now) if again == 0 else u
-            hit = (now > self.threshold) & (now == now.max(axis=1, keepdims=True))
+            size = np.abs(np.nan_to_num(errors - self.centre)) / self.spread * ~self.equal
+            hit = (size == size.max(axis=1, keepdims=True)) & (now > self.threshold).any(axis=1, keepdims=True)
             wrong[at], left[at] = wrong[at] | hit, np.where(hit, np.nan, left[at])
             at = at[hit.any(axis=1) & (2 * wrong[at].sum(axis=1) <= Z.shape[1])]
             if not at.size:
                 break
-        return u, wrong, np.where(wrong, self.expected(left, rows), Z)
+        return u, wrong, self.filled(left)
 
-    def expected(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Return the expectation of each entry given the others of its row, within the range of good entries."""
-        out: Array = np.clip(self.others.predict(Z, rows), self.low_bound, self.high_bound)
-        return out
+    def filled(self, Z: Array) -> Array:
+        """Return the rows with NaN replaced by the expectation given the other entries, within that of good rows."""
+        if not len(self.good):
+            return np.nan_to_num(Z)
+        filled = self.others.filled(Z, self.good)
+        return np.where(np.isnan(Z), np.clip(filled, self.good.min(axis=0), self.good.max(axis=0)), Z)

@@ -100,8 +100,8 @@ class TwoGroups:
     `middle` and `unit` are the median of the scores and the spread of their lower half; x = (score - middle) / unit.
     `null` has a row (location, log of the scale, skewness) for each f0 that is plausible, `weights` are their
     probabilities. `wrong` is the probability of a row being wrong at each x of `grid`, never falling, and `any_wrong`
-    that of there being wrong rows at all. `evidence` is the logarithm of the likelihood of the scores, averaged over
-    all combinations.
+    that of there being wrong rows at all. `evidence` is the logarithm of the likelihood of the `count` scores, averaged
+    over all combinations.
     """
 
     middle: float
@@ -112,6 +112,7 @@ class TwoGroups:
     wrong: Array
     any_wrong: float
     evidence: float
+    count: int
 
     @classmethod
     def of(
@@ -162,7 +163,7 @@ class TwoGroups:
         return cls(
             float(middle), unit, null[keep], weights[keep] / weights[keep].sum(), grid,
             _probability_wrong(grid, f0, f1, posterior), float(posterior[:, :, 1:].sum()),
-            evidence - scores.size * float(np.log(unit)),
+            evidence - scores.size * float(np.log(unit)), scores.size,
         )  # fmt: skip
 
     def u(self, scores: Array) -> Array:

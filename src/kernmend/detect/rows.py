@@ -8,11 +8,12 @@ Good rows are not all alike: views of an object with little detail are predicted
 views of one with much detail have high scores. An error of the same size then leads to a lower score among the first
 than a good row has among the second, and all of the second may seem to be wrong. So there is a second scoring
 (`choose_scoring`): the score of each row minus what the scores of its nearest rows let expect (`Neighbours`). It
-decides where it makes the scores likelier, if the plain one finds nothing or if it finds that nothing is wrong. All
-rows that it does not flag keep their plain u, up to the threshold.
+counts where it makes the scores likelier. Then a row is wrong if it is wrong by either scoring; but if relative to
+neighbours nothing seems to be wrong, then nothing is: what the plain scoring finds are good rows of a kind with higher
+scores.
 
 A row is wrong only if its error, judged by the good rows, can be told from the spacing of the rows (`EFFECT`): one at
-the edge of a cloud that the others predict to three digits is unusual, but not wrong.
+the edge of a cloud that the others predict to three digits is unusual, but neither wrong nor a suspect.
 
 The reference. The rows that are not flagged, `LANDMARKS` at most, are kept, and new rows are scored against them.
 
@@ -26,7 +27,16 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect.groups import TwoGroups, effective_dimensions
-from kernmend.detect.scores import NEAREST, KernelSpan, Measure, choose_score, error_units, inject, nearest_rows
+from kernmend.detect.scores import (
+    NEAREST,
+    KernelSpan,
+    Measure,
+    choose_score,
+    error_units,
+    inject,
+    landmarks,
+    nearest_rows,
+)
 from kernmend.linalg.distances import squared_distances
 
 # Mean capped rank of injected rows below which a score does not tell them from good rows: 0.48 is that of chance, with
@@ -42,8 +52,10 @@ SURE, LIKELY = 0.75, 0.5
 # Only those of a regular grid, or of an exact surface relative to their neighbours, have scores that spread less
 # (test_spikes_are_marked).
 LEAST_SPREAD = 0.8
-# Largest number of rows that the score is chosen on, and of the reference, for the time of the eigendecompositions.
-CHOOSING, LANDMARKS = 300, 800
+# Largest number of rows that the score is chosen on, for the time of the eigendecompositions.
+CHOOSING = 300
+# Number of steps in which wrong entries are filled in by the kernel prediction.
+FILLS = 10
 # Difference of entries, as a share of the largest entry of their column, up to which a row is one of the reference:
 # what changing units and back leaves.
 SAME = 1e-12
@@ -55,8 +67,9 @@ NEARLY_SAME = 1.0 - 1e-6
 class Neighbours:
     """The score to be expected of a row: slope * (median score of its `NEAREST` rows of L - middle).
 
-    `scores` are those of the rows of `L`, `middle` is their median, and `slope`, between 0 and 1, says how far scores
-    follow those of the nearest rows. Errors differ from each other, so that the neighbours of a wrong row are good.
+    `scores` are those of the rows of `L`, NaN where they do not count, `middle` is their median, and `slope`, between 0
+    and 1, says how far scores follow those of the nearest rows. Errors differ from each other, so that the neighbours
+    of a wrong row are good.
     """
 
     L: Array
@@ -67,8 +80,9 @@ class Neighbours:
     @classmethod
     def of(cls, L: Array, scores: Array) -> "Neighbours":
         """Return the neighbours with the slope learned from the rows `L` and their scores, leave-one-out."""
-        unit_slope = cls(L, scores, float(np.median(scores)), 1.0)
-        return replace(unit_slope, slope=robust_slope(unit_slope.expected(L, np.arange(len(L))), scores))
+        unit_slope, known = cls(L, scores, float(np.nanmedian(scores)), 1.0), ~np.isnan(scores)
+        expected = unit_slope.expected(L, np.arange(len(L)))
+        return replace(unit_slope, slope=robust_slope(expected[known], scores[known]))
 
     def against(self, L: Array, scores: Array) -> "Neighbours":
         """Return neighbours that are other rows `L` with other scores; the slope stays."""
@@ -83,7 +97,9 @@ class Neighbours:
         if self.slope == 0.0 or len(self.L) <= NEAREST:
             return np.zeros(len(Y))
         nearest = nearest_rows(squared_distances(Y, self.L), left_out)
-        out: Array = self.slope * (np.median(self.scores[nearest], axis=1) - self.middle)
+        scores = self.scores[nearest]
+        scores[np.isnan(scores).all(axis=1)] = self.middle
+        out: Array = self.slope * (np.nanmedian(scores, axis=1) - self.middle)
         return out
 
 
@@ -112,17 +128,16 @@ class Scoring:
     scores: Array
     groups: TwoGroups
 
-    def wrong(self, cap: float) -> NDArray[np.bool_]:
-        """Return which rows belong to the second group, or have a u above `cap`."""
-        out: NDArray[np.bool_] = (self.scores > self.groups.threshold(SURE)) | (self.groups.u(self.scores) > cap)
-        return out
+    def limit(self, probability: float, cap: float) -> float:
+        """Return the u above which a row is wrong with this probability, at most `cap`."""
+        return min(float(self.groups.u(np.array([self.groups.threshold(probability)]))[0]), cap)
 
     def likelier(self, other: "Scoring") -> bool:
         """Return whether the scores are likelier than under another scoring with one parameter less (BIC).
 
         Both likelihoods are of the same scores, given those of the nearest rows.
         """
-        return self.groups.evidence - 0.5 * float(np.log(self.scores.size)) > other.groups.evidence
+        return self.groups.evidence - 0.5 * float(np.log(self.groups.count)) > other.groups.evidence
 
 
 @dataclass(frozen=True)
@@ -130,15 +145,17 @@ class RowDetector:
     """Scores rows against the reference; a row is wrong where its u exceeds `threshold`.
 
     `measure` gives the score of a row, against the rows of the reference. `plain` is the distribution of the plain
-    scores, `groups` that of the scoring that was chosen, relative to the `neighbours` if these are not None. A row
-    whose u exceeds `suspect_threshold` is a suspect. `reference_u` is u of the rows of the reference, each judged
-    without itself.
+    scores, `relative` that of the scores relative to the `neighbours`, None if these do not count. `limits` are the u
+    above which a row is wrong by the one and by the other, and `threshold` is the lower one of both. A row whose u
+    exceeds `suspect_threshold` is a suspect. `reference_u` is u of the rows of the reference, each judged without
+    itself.
     """
 
     measure: Measure
     plain: TwoGroups
     neighbours: Neighbours | None
-    groups: TwoGroups
+    relative: TwoGroups | None
+    limits: tuple[float, float]
     threshold: float
     suspect_threshold: float
     reference_u: Array
@@ -159,20 +176,22 @@ class RowDetector:
         scores = measure.scores(Y, measure.span.project(Y)) if sample.size < len(Y) else np.empty(len(Y))
         scores[sample] = measure.scores_of_span()
         count = np.ones(len(Y), dtype=bool) if filled is None or filled.mean() > 0.5 else ~filled
-        plain, chosen = choose_scoring(Y, sample, scores, count, measure, cap, choice.power < INFORMATIVE)
-        groups = chosen.groups
-        threshold, suspect = (min(float(groups.u(np.array([groups.threshold(p)]))[0]), cap) for p in (SURE, LIKELY))
-        suspect = min(threshold, suspect, float(np.log(len(Y))))
+        plain, relative = choose_scoring(Y, sample, scores, count, measure, choice.power < INFORMATIVE)
+        limits = limits_of(plain, relative, SURE, cap)
+        threshold = min(limits)
+        suspect = min(threshold, *limits_of(plain, relative, LIKELY, cap), float(np.log(len(Y))))
         u = plain.groups.u(plain.scores)
-        u = u if chosen is plain else _combined(u, groups.u(chosen.scores), threshold)
+        u = u if relative is None else combined(u, relative.groups.u(relative.scores), limits)
         reference = landmarks(Y, np.flatnonzero((u <= threshold) | good))
         if not np.array_equal(reference, sample):
             measure = measure.against(Y[reference])
             high = np.flatnonzero(u > threshold)
             seen = measure.visible(Y[high], measure.span.project(Y[high]))
-            u[high[~seen]] = threshold
-        neighbours = chosen.neighbours and chosen.neighbours.against(measure.span.L, measure.scores_of_span())
-        return cls(measure, plain.groups, neighbours, groups, threshold, suspect, u[reference]), u
+            u[high[~seen]] = suspect
+        neighbours, groups = (None, None) if relative is None else (relative.neighbours, relative.groups)
+        if neighbours is not None:
+            neighbours = neighbours.against(measure.span.L, measure.scores_of_span())
+        return cls(measure, plain.groups, neighbours, groups, limits, threshold, suspect, u[reference]), u
 
     def against(self, Y: Array) -> "RowDetector":
         """Return a detector whose reference is the good rows `Y`: these set the level of scores; thresholds stay."""
@@ -180,12 +199,14 @@ class RowDetector:
         span = measure.span
         measure = replace(measure, units=error_units(span.leave_one_out(measure.eps)[1]))
         scores = measure.scores_of_span()
-        plain = groups = _recentred(self.plain if self.neighbours else self.groups, scores, least_spread(span.L))
-        neighbours, expected = self.neighbours and self.neighbours.against(span.L, scores), None
-        if neighbours is not None:
+        least = least_spread(span.L.shape[1], effective_dimensions(span.L))
+        plain = _recentred(self.plain, scores, least)
+        neighbours, relative, expected = self.neighbours, self.relative, None
+        if neighbours is not None and relative is not None:
+            neighbours = neighbours.against(span.L, scores)
             expected = neighbours.expected(span.L, np.arange(len(scores)))
-            groups = _recentred(self.groups, scores - expected, least_spread(span.L))
-        moved = replace(self, measure=measure, plain=plain, neighbours=neighbours, groups=groups)
+            relative = _recentred(relative, scores - expected, least)
+        moved = replace(self, measure=measure, plain=plain, neighbours=neighbours, relative=relative)
         return replace(moved, reference_u=np.minimum(moved._u(scores, expected), self.threshold))
 
     def u(self, Y: Array) -> Array:
@@ -200,23 +221,39 @@ class RowDetector:
         del K  # as large as what comes next
         u = self._u(self.measure.scores(Y, projected), expected)
         high = np.flatnonzero(u > self.threshold)
-        u[high[~self.measure.visible(Y[high], projected[high])]] = self.threshold
+        u[high[~self.measure.visible(Y[high], projected[high])]] = self.suspect_threshold
         u[seen] = self.reference_u[nearest[seen]]
         return u
+
+    def filled(self, Y: Array, entries: NDArray[np.bool_]) -> Array:
+        """Return rows with the marked entries replaced by what the reference predicts of them, in `FILLS` steps.
+
+        A step predicts the entries of the row, as it is by then, in the kernel space. So they come to lie on the
+        surface of the good rows, as far as the other entries of the row do.
+        """
+        span = self.measure.span
+        low, high = span.L.min(axis=0), span.L.max(axis=0)
+        for _ in range(FILLS):
+            errors = span.new_rows(Y, span.project(Y), self.measure.eps)[1]
+            Y = np.where(entries, np.clip(Y - errors, low, high), Y)
+        return Y
 
     def _u(self, scores: Array, expected: Array | None) -> Array:
         """Return u of rows from their scores, and from what these exceed the expected ones by."""
         plain = self.plain.u(scores)
-        return plain if expected is None else _combined(plain, self.groups.u(scores - expected), self.threshold)
+        if expected is None or self.relative is None:
+            return plain
+        return combined(plain, self.relative.u(scores - expected), self.limits)
 
 
-def _combined(plain: Array, relative: Array, threshold: float) -> Array:
-    """Return u of rows from their plain u and from their u relative to neighbours.
+def combined(plain: Array, relative: Array, limits: tuple[float, float]) -> Array:
+    """Return u of rows from their plain u and from their u relative to neighbours, each with its limit.
 
-    The second counts where it exceeds the threshold. Else the plain one counts, up to the threshold: rows of a rare
+    It is the larger one where one exceeds its limit. Else the plain one counts, up to the lower limit: rows of a rare
     kind have neighbours like themselves, and stay unusual.
     """
-    return np.where(relative > threshold, relative, np.minimum(plain, threshold))
+    wrong = (plain > limits[0]) | (relative > limits[1])
+    return np.where(wrong, np.maximum(plain, relative), np.minimum(plain, min(limits)))
 
 
 def _recentred(groups: TwoGroups, scores: Array, least: float) -> TwoGroups:
@@ -226,18 +263,9 @@ def _recentred(groups: TwoGroups, scores: Array, least: float) -> TwoGroups:
 
 
 def choose_scoring(
-    Y: Array,
-    sample: NDArray[np.intp],
-    scores: Array,
-    count: NDArray[np.bool_],
-    measure: Measure,
-    cap: float,
-    only_good: bool,
-) -> tuple[Scoring, Scoring]:
-    """Return the plain scoring and the one to use: the plain one, or that relative to neighbours.
-
-    The relative one is used only where the scores are likelier under it, and there if the plain one finds nothing, or
-    if under it there are no wrong rows: then what the plain one finds are good rows of a kind with higher scores.
+    Y: Array, sample: NDArray[np.intp], scores: Array, count: NDArray[np.bool_], measure: Measure, only_good: bool
+) -> tuple[Scoring, Scoring | None]:
+    """Return the plain scoring, and that relative to neighbours if the scores are likelier under it.
 
     Parameters
     ----------
@@ -247,43 +275,41 @@ def choose_scoring(
         The numbers of the rows that are the span of `measure`.
     measure : Measure
         What gave the scores.
-    cap : float
-        The largest threshold.
     only_good : bool
         Whether scores do not tell injected rows from good ones, so that there is no second group to believe in.
     """
     L, (rows, source) = measure.span.L, inject(measure.span.L)
-    least, dimensions = least_spread(L), effective_dimensions(L)
+    dimensions = effective_dimensions(L)
+    least = least_spread(L.shape[1], dimensions)
 
     def believed(scores: Array, injected: Array) -> TwoGroups:
         return TwoGroups.of(scores[count], injected, least=least, dimensions=dimensions, only_good=only_good)
 
     injected = measure.scores(rows, measure.span.project(rows), source)
     plain = Scoring(None, scores, believed(scores, injected))
-    neighbours = Neighbours.of(L, scores[sample])
+    neighbours = Neighbours.of(L, np.where(count, scores, np.nan)[sample])
     expected = neighbours.expected(Y) if sample.size < len(Y) else np.empty(len(Y))
     expected[sample] = neighbours.expected(L, np.arange(sample.size))
-    injected = injected - neighbours.expected(rows, source)
-    groups = believed(scores - expected, injected)
+    groups = believed(scores - expected, injected - neighbours.expected(rows, source))
     relative = Scoring(neighbours, scores - expected, groups)
-    use_relative = relative.likelier(plain) and (not plain.wrong(cap)[count].any() or groups.any_wrong < 0.5)
-    return plain, relative if use_relative else plain
+    return plain, relative if relative.likelier(plain) else None
 
 
-def least_spread(Y: Array) -> float:
-    """Return the least spread of the scores of rows like `Y`.
+def limits_of(plain: Scoring, relative: Scoring | None, probability: float, cap: float) -> tuple[float, float]:
+    """Return the u above which rows are wrong with this probability by each scoring; infinite where it does not count.
+
+    The plain one does not count if under the relative one there are no wrong rows.
+    """
+    if relative is None:
+        return plain.limit(probability, cap), np.inf
+    counts = relative.groups.any_wrong >= 0.5
+    return plain.limit(probability, cap) if counts else np.inf, relative.limit(probability, cap)
+
+
+def least_spread(columns: int, dimensions: float) -> float:
+    """Return the least spread of the scores of rows with so many columns that fill so many dimensions.
 
     A score sums errors in d directions: as many as there are columns where noise fills them all, as many as the rows
     fill where there is none. Nobody says which, so d is the geometric mean of both.
     """
-    d = np.sqrt(Y.shape[1] * effective_dimensions(Y))
-    return LEAST_SPREAD * float(np.sqrt(2.0 / d))
-
-
-def landmarks(Y: Array, rows: NDArray[np.intp], most: int = LANDMARKS) -> NDArray[np.intp]:
-    """Return at most `most` of the row numbers `rows`; the choice does not depend on the order of the data."""
-    rows = rows[np.lexsort(Y[rows].T[::-1])]
-    if rows.size <= most:
-        return rows
-    out: NDArray[np.intp] = rows[np.linspace(0, rows.size - 1, most).astype(np.intp)]
-    return out
+    return LEAST_SPREAD * float(np.sqrt(2.0 / np.sqrt(columns * dimensions)))

@@ -46,6 +46,8 @@ NEAR_CLIP = 2.5
 # Least number of columns for the scores "all" and "worst". With fewer, errors cannot be larger than the range of the
 # data ("new rows", swiss roll: none was found).
 MANY_COLUMNS = 16
+# Largest number of rows that others are compared with, for the time of the eigendecompositions.
+LANDMARKS = 800
 # Median r above which a kernel is too narrow: most rows are then far from the span of all others.
 TOO_NARROW = 0.5
 # Number of injected rows. The standard error of their mean rank is 0.01.
@@ -125,9 +127,9 @@ class KernelSpan:
 
 def error_units(errors: Array) -> Array:
     """Return the unit of the errors of each column: the robust size of its own, and that of all columns, combined."""
-    own = 1.4826 * np.median(np.abs(errors), axis=0)
-    together = float(np.mean(np.median(np.square(errors), axis=0)))
-    out: Array = np.sqrt(np.square(own) + together + np.finfo(np.float64).tiny)
+    own = np.median(np.abs(errors), axis=0)
+    together = float(np.mean(np.square(own)))
+    out: Array = np.sqrt(np.square(1.4826 * own) + together + np.finfo(np.float64).tiny)
     return out
 
 
@@ -176,6 +178,15 @@ def nearest_distances(L: Array) -> Array:
     distances = squared_distances(L, L)
     np.fill_diagonal(distances, np.inf)
     out: Array = np.sqrt(distances.min(axis=1))
+    return out
+
+
+def landmarks(Y: Array, rows: NDArray[np.intp], most: int = LANDMARKS) -> NDArray[np.intp]:
+    """Return at most `most` of the row numbers `rows`; the choice does not depend on the order of the data."""
+    rows = rows[np.lexsort(Y[rows].T[::-1])]
+    if rows.size <= most:
+        return rows
+    out: NDArray[np.intp] = rows[np.linspace(0, rows.size - 1, most).astype(np.intp)]
     return out
 
 

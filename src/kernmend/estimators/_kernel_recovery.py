@@ -77,7 +77,7 @@ class KernelRecovery(Explained, KernelModel):
     max_iter : int, default=200
         Iterations of mending a row.
     tol : float, default=1e-6
-        A row is mended when one iteration lowers its objective by at most this share of it.
+        A row is mended when each of two iterations lowers its objective by at most this share of it.
     random_state : int, RandomState instance or None, default=None
         Of landmarks and of the rows held out for calibration. None means 0: always the same result.
     verbose : int, default=0

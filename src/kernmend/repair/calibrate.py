@@ -37,7 +37,7 @@ FEW_ENTRIES = 1 / 3
 """Share of changed entries above which the row is wrong: with noise in all pixels half of them change."""
 FEW_OF_FEW = 0.4
 """`FEW_ENTRIES` for data with few features: one of three, and a little."""
-LEAST_FEATURES = 4
+LEAST_FEATURES = 3
 """Features from which on a wrong entry can be told from a wrong row."""
 MANY_FEATURES = 16
 """Features from which on kernels are wide: below, a surface bends within the distance of two rows."""

@@ -210,11 +210,11 @@ class Trial:
         moved = np.where(few.any(axis=1, keepdims=True), errors, np.take_along_axis(errors, columns, axis=1))
         return np.where(few, X, self.truth + moved)
 
-    def _drawn(self, donors: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Return the numbers of some of the marked rows, one for each row that is held out."""
+    def _drawn(self, donors: NDArray[np.bool_], count: int | None = None) -> NDArray[np.intp]:
+        """Return the numbers of some of the marked rows; None is one for each row that is held out."""
         numbers = np.flatnonzero(donors)
         numbers = numbers[np.lexsort(self.fitted.filled[numbers].T[::-1])]
-        return np.asarray(numbers[self.rng.integers(0, len(numbers), len(self.held))])
+        return np.asarray(numbers[self.rng.integers(0, len(numbers), len(self.held) if count is None else count)])
 
     def _missing(self) -> Residuals:
         """Return the residuals of hidden entries that were filled in as the fit does it: before any row is judged."""
@@ -280,8 +280,7 @@ class Trial:
         Below them are the limits, and ones: all values are wrong.
         """
         X, _, mended, found = self.fitted
-        flagged = np.flatnonzero(found.rows & ~self.rows.partly_wrong(found))
-        drawn = flagged[self.rng.integers(0, len(flagged), count)]
+        drawn = self._drawn(found.rows & ~self.rows.partly_wrong(found), count)
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
         changed: NDArray[np.bool_] = np.not_equal(A, X[drawn])

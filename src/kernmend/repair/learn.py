@@ -126,6 +126,7 @@ class Learner:
 
     def _mended(self, rows: RowMender, X: Array, filled: Array, found: Found, chosen: Calibration) -> "Learned":
         """Mend what was flagged, with the settings found, and say how sure that is."""
+        found = rows.within_bounds(filled, found)
         mended, totals, converged = filled, [0.0, 0.0], True
         if rows.mender.L.shape[0] < len(X):
             # Missing entries of rows that were not flagged are filled in already.
@@ -137,7 +138,7 @@ class Learner:
             rows = replace(rows, intervals=intervals)
         recovered = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X)
         recovered, sure = rows.trust(X, recovered, found)
-        only_entries = found.rows.any() and rows.partly_wrong(found)[found.rows].all()
+        mostly_entries = 2 * int(rows.partly_wrong(found).sum()) > int(found.rows.sum())
         rank = rows.mender.reference(rows.settings).rank
         rows.mender.forget_reference()
         return Learned(
@@ -146,16 +147,16 @@ class Learner:
             per_row | sure,
             np.array(totals),
             "interrupted" if chosen.interrupted else "converged" if converged else "max_iter",
-            self._reported_error(rows, bool(only_entries)),
+            self._reported_error(rows, mostly_entries),
             rank,
             chosen.share,
         )
 
-    def _reported_error(self, rows: RowMender, only_entries: bool) -> type[RowSum]:
-        """Return the error model that was given, or else the one that what was mended stands for."""
+    def _reported_error(self, rows: RowMender, mostly_entries: bool) -> type[RowSum]:
+        """Return the error model that was given, or else the one that most of what was mended stands for."""
         if self.error != "auto":
             return error_model(self.error)
-        return EntryError if only_entries and not rows.settings.error.by_entry else rows.settings.error
+        return EntryError if mostly_entries and not rows.settings.error.by_entry else rows.settings.error
 
     def _errors(self, n_features: int) -> list[type[RowSum]]:
         """Return the error models to choose from."""

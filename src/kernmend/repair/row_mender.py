@@ -71,6 +71,7 @@ class RowMender:
         inside = self.enter(X)
         filled = self.fill(inside)
         found = self.detector.find(filled, entry_scores=entry_scores).with_known(good, wrong)
+        found = self.within_bounds(filled, found)
         A = self.mend_found(inside, filled, found)[0]
         of_rows = self.per_row(inside, A, found)
         A, sure = self.trust(inside, A, found)
@@ -87,6 +88,20 @@ class RowMender:
     def fill(self, X: Array) -> Array:
         """Return the rows with missing entries filled in: from the nearest good rows, then by what these span."""
         return self.mender.filler.fill(X) if np.isnan(X).any() else X
+
+    def within_bounds(self, filled: Array, found: Found) -> Found:
+        """Return what was found of rows, with entries outside the bounds wrong too where single entries are.
+
+        `filled` are the rows that lack nothing.
+        """
+        if self.mender.bounds is None:
+            return found
+        low, high = self.mender.bounds
+        outside = ((filled < low) | (filled > high)) & self.partly_wrong(found)[:, np.newaxis] & ~found.entries
+        at = np.flatnonzero(outside.any(axis=1))
+        entries, guess = found.entries | outside, found.filled.copy()
+        guess[at] = self.detector.expected(filled[at], entries[at])
+        return replace(found, entries=entries, filled=guess)
 
     def mend_found(self, X: Array, filled: Array, found: Found) -> tuple[Array, list[float], bool]:
         """Return the rows mended, the objective of those mended as a whole, and whether that converged.

@@ -16,6 +16,9 @@ PAIRS = 8
 _ARMIJO = 1e-4
 # Number of times that a step is halved before the row goes straight down the gradient, or gives up if it did already.
 _MAX_HALVINGS = 25
+# Number of iterations in a row that must fall by less than the tolerance for the row to be done: one short step, on a
+# plateau or after a halving, does not show that it has arrived, and where it occurs is a matter of rounding.
+_PATIENCE = 2
 # Number of features up to which the pairs of many rows are copied and multiplied at once: a loop over rows costs more.
 _SMALL = 64
 # Largest entry of a gradient that counts as 0; the square of this is still above 0.
@@ -64,7 +67,8 @@ def minimise_rows(
         rows.count[active[ended]] += 1
         _note(trace, rows, active[ended])
         fallen = before - rows.f[active] > tol * np.maximum(np.abs(rows.f[active]), 1e-300)
-        goes_on = taken & fallen & (np.abs(rows.g[active]).max(axis=1) > _NO_GRADIENT)
+        rows.short[active] = np.where(fallen, 0, rows.short[active] + taken)
+        goes_on = taken & (rows.short[active] < _PATIENCE) & (np.abs(rows.g[active]).max(axis=1) > _NO_GRADIENT)
         stopped = goes_on & (rows.count[active] >= max_iter)
         rows.out_of_budget |= bool(stopped.any())
         begun, active = active[goes_on & ~stopped], active[~ended | (goes_on & ~stopped)]
@@ -98,7 +102,8 @@ class _Box:
 class _Rows:
     """All rows: point `a`, value `f`, gradient `g`, direction and share `step` of it, halvings, iterations done.
 
-    `straight` marks the rows whose direction is that of the gradient.
+    `straight` marks the rows whose direction is that of the gradient, `short` has the number of iterations, up to now,
+    that fell by less than the tolerance.
     """
 
     function: RowFunction
@@ -113,6 +118,7 @@ class _Rows:
     halvings: Index
     straight: NDArray[np.bool_]
     count: Index
+    short: Index
     out_of_budget: bool = False
 
     @classmethod
@@ -123,7 +129,15 @@ class _Rows:
         g = box.mask(gradient(slice(None)).astype(np.float64, copy=False), A, np.arange(n))
         zeros = np.zeros(n, dtype=np.intp)
         f = f.astype(np.float64)
-        state = Memory(A.shape), np.zeros_like(A), np.ones(n), zeros.copy(), np.zeros(n, dtype=bool), zeros
+        state = (
+            Memory(A.shape),
+            np.zeros_like(A),
+            np.ones(n),
+            zeros.copy(),
+            np.zeros(n, dtype=bool),
+            zeros,
+            zeros.copy(),
+        )
         return cls(function, box, scale, A, f, g, *state)
 
     def begin(self, rows: Index) -> None:
