@@ -70,11 +70,16 @@ def summary(est: Any) -> str:
 
 
 def _replaced(est: Any) -> list[str]:
-    """Return in words what was replaced: whole rows, and single cells of others."""
+    """Return in words what was replaced: whole rows, and single cells of others.
+
+    An error model of entries leaves most cells of a row that is wrong as a whole where they are: there cells count.
+    """
     if not hasattr(est, "entry_outliers_"):
         return []
     marked = est.entry_outliers_
-    whole = getattr(est, "whole_rows_", np.zeros(len(marked), dtype=bool))
+    given = getattr(getattr(est, "best_estimator_", est), "error", None)
+    by_entry = getattr(est, "error_", "entries") == "entries" or getattr(given, "by_entry", False)
+    whole = np.zeros(len(marked), dtype=bool) if by_entry else getattr(est, "whole_rows_", marked.all(axis=1))
     rows, cells = int(whole.sum()), int(marked[~whole].sum())
     if not rows:
         return [f"{cells} of {marked.size} cells replaced."] if cells else []
