@@ -54,7 +54,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 figures: $(READY)
-	$(BIN)/kernmend demo --out demo --force && cp demo/circle.png demo/digits.png docs/images/
+	$(BIN)/kernmend demo --out demo --force && cp demo/circle.png docs/images/
 	$(BIN)/python -m benchmarks methods-picture
 
 screenshots: $(READY) $(BROWSER)

@@ -17,6 +17,7 @@ IN_SDIST = (
     "CHANGELOG.md",
     "CITATION.cff",
     "SECURITY.md",
+    "conda/meta.yaml",
     "tests/conftest.py",
     "docs/conf.py",
 )

@@ -101,6 +101,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 1000,
+    "ignore_repr_types": r"matplotlib\.",  # "<matplotlib.legend.Legend object at 0x...>" tells a reader nothing
     "remove_config_comments": True,
     "parallel": 2,
     "plot_gallery": "True",

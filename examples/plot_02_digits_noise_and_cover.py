@@ -28,8 +28,8 @@ found = {kind: KernelRecovery(bounds=(0, 1)).fit(X) for kind, (X, _) in sets.ite
 for kind, est in found.items():
     X, wrong = sets[kind]
     print(
-        f"{kind}: {(est.outliers_ & wrong).sum()} of {wrong.sum()} found, {(est.outliers_ & ~wrong).sum()} good ones "
-        f"flagged; errors of {est.error_}; {snr(clean[wrong], X[wrong]):.1f} dB before, "
+        f"{kind}: {(est.outliers_ & wrong).sum()} of {wrong.sum()} found, good ones flagged: "
+        f"{(est.outliers_ & ~wrong).sum()}; errors of {est.error_}; {snr(clean[wrong], X[wrong]):.1f} dB before, "
         f"{snr(clean[wrong], est.recovered_[wrong]):.1f} dB after"
     )
 

@@ -2,8 +2,8 @@
 A sensor that hangs
 ===================
 
-Ten days of a weather station. The thermometer hangs for fifteen hours and repeats its last value. No single
-reading is out of range, so limits per column find nothing. Held against the other five sensors, most of these
+Twenty days of a weather station. The thermometer hangs and repeats its last value for fourteen hours. No
+single reading is out of range, so limits per column find nothing. Held against the other five sensors, most of these
 readings cannot be.
 """
 

@@ -46,7 +46,8 @@ ax.legend(frameon=False)
 
 # %%
 # Both in the paper's model, in which every point may move, with the same lam and rho. Open circles are where
-# a wrong point was, full ones where it went.
+# a wrong point was, full ones where it went. The point that is farthest out stays where it is: with this lam
+# that costs less than moving it.
 circle = make_circle(100, random_state=0)
 X, wrong = uniform_outliers(circle.X, 0.1, random_state=3)
 fig, axes = plt.subplots(1, 2, figsize=(8, 4), sharex=True, sharey=True)

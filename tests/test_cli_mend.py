@@ -200,6 +200,21 @@ def test_inspect_shows_the_worst_rows_and_changes_nothing(kernmend, table, tmp_p
     assert narrow(done.stdout)
 
 
+def test_inspect_shows_unusual_values_first(kernmend, tmp_path):
+    """In a row of many columns the wrong cell is the one to see, also where its column is constant elsewhere."""
+    t = np.linspace(0, 1, 200)
+    X = np.column_stack([t, 2 * t, 3 - t, 4 * t, np.full(200, 7.0)])
+    X[50, 3], X[60, 4], X[:20, 0] = -99.0, 8.0, np.nan
+    pd.DataFrame(X, columns=list("abcde")).to_csv(tmp_path / "data.csv", index=False)
+    out = kernmend("inspect", tmp_path / "data.csv", "--method", "robust-pca", "--rows", 200).stdout
+    assert "their most unusual values first" in out
+    rows = [line.split("│") for line in out.splitlines() if line.startswith("│")]
+    first = {row[1].strip(): row[4].split() for row in rows}
+    assert first["50"][:2] == ["d", "-99"]
+    assert first["60"][:2] == ["e", "8"]
+    assert first["0"][-2:] == ["a", "?"]  # missing ones last
+
+
 @pytest.mark.usefixtures("terminal")
 def test_a_wide_table_is_cut_off_at_the_right(kernmend, tmp_path):
     data = frame().set_index("name")

@@ -1,5 +1,7 @@
 """KernelRecovery on odd data: missing entries, few rows, equal rows; the summary; every row may move."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -141,6 +143,12 @@ def test_the_summary_of_a_clear_case():
     assert "Chosen: RBF(gamma=" in text
     assert f"error {est.error_!r}" in text
     assert "rank" in text
+    assert est.error_ == "rows"
+    rows, cells = est.whole_rows_.sum(), est.entry_outliers_[~est.whole_rows_].sum()
+    assert f"{rows} rows replaced as a whole{f', and {cells} cell' if cells else '.'}" in text
+    other = copy.copy(est)
+    other.error_ = "entries"  # then a row that is wrong as a whole keeps most of its cells
+    assert f"{est.entry_outliers_.sum()} of {est.entry_outliers_.size} cells replaced." in other.summary()
 
 
 def test_the_summary_of_clean_data():

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 RELEASE = kernmend.__version__.partition(".dev")[0]
+RELEASED = kernmend.__version__ == RELEASE
 
 
 def plain(requirement):
@@ -32,6 +33,22 @@ def test_the_citation_names_this_version():
     assert str(citation["version"]) == RELEASE
     assert citation["license"] == PROJECT["license"]
     assert citation["repository-code"] == PROJECT["urls"]["Source"]
+
+
+def test_a_release_has_one_date():
+    """Before it there is none; a release sets it in the changelog and in the citation."""
+    heading = re.search(r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heading is not None
+    assert heading[1] == RELEASE
+    date = yaml.safe_load((ROOT / "CITATION.cff").read_text()).get("date-released")
+    assert heading[2] == (str(date) if RELEASED else "unreleased")
+    assert (date is not None) == RELEASED
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_pages_say_how_to_install_what_there_is(page):
+    """From PyPI only what is there: until the first release they name a clone, and PyPI as something to come."""
+    assert (re.search(r"once it is\s+released", (ROOT / page).read_text(), re.IGNORECASE) is None) == RELEASED
 
 
 def test_there_is_one_address():

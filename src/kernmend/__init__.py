@@ -1,4 +1,4 @@
-"""kernmend mends grossly corrupted data that lies on a curved surface.
+"""kernmend finds and mends grossly wrong rows and cells of data that lie on a curved surface.
 
 >>> from kernmend import KernelRecovery
 

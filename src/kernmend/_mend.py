@@ -35,7 +35,7 @@ class Mended:
     data : array or DataFrame
         The mended data, of the type of the input; for a file, the matrix of its numbers.
     flags : ndarray of bool, shape (n_samples,)
-        The rows that count as corrupted.
+        The rows that count as wrong.
     scores : ndarray of shape (n_samples,)
         How wrong each row looks; higher is worse.
     suspects : ndarray of bool, shape (n_samples,)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import integrate, stats
 from scipy.special import logsumexp
 
 from kernmend.detect.groups import RANGE, SHARES, LogGamma, TwoGroups, effective_dimensions
@@ -171,7 +171,7 @@ def brute_force(scores, injected, least):
     width = max(1.06 * z.std() * z.size**-0.2, 0.25)
     shapes = [np.where(grid > 0, np.exp(-0.5 * ((grid / m - 1) / 0.3) ** 2), 0) for m in np.geomspace(2.5, grid[-1], 3)]
     shapes.append(np.exp(-0.5 * ((grid[:, np.newaxis] - z) / width) ** 2).sum(axis=1))
-    f1s = [0.1 * (grid > 0) / grid[-1] + 0.9 * shape / np.trapezoid(shape, grid) for shape in shapes]
+    f1s = [0.1 * (grid > 0) / grid[-1] + 0.9 * shape / integrate.trapezoid(shape, grid) for shape in shapes]
     f1s = [np.interp(x, grid, f1) for f1 in f1s]
     found = []
     for median in np.linspace(-0.7, 0.3, 11):

@@ -186,14 +186,18 @@ def test_a_bomb_in_a_mat_file(tmp_path):
 
 
 def test_a_chunk_of_hdf5_that_unpacks_to_more_than_it_says(tmp_path, monkeypatch):
-    """Twelve numbers are declared, 400 MB are packed: the process that unpacks them may not take so much."""
+    """74 kB are declared, 400 MB are packed: the process that unpacks them may not take so much.
+
+    HDF5 1.14.2 writes no such chunk where fewer than 64 kB are declared, and says in other words what failed.
+    """
+    shape = (96, 96)
     packer = zlib.compressobj(1)
     packed = b"".join(packer.compress(bytes(2**20)) for _ in range(400)) + packer.flush()
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        data = file.create_dataset("X", X.shape, "f8", chunks=X.shape, compression="gzip")
+        data = file.create_dataset("X", shape, "f8", chunks=shape, compression="gzip")
         data.id.write_direct_chunk((0, 0), packed)
     monkeypatch.setattr(_containers, "SPARE_MEMORY", 400 * 2**20)
-    refused(tmp_path / "a.h5", "filter returned failure|too much memory|crashes")
+    refused(tmp_path / "a.h5", "filter returned failure|memory allocation failed|too much memory|crashes")
 
 
 def test_a_sparse_hdf5_file_that_claims_much(tmp_path):

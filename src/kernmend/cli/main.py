@@ -29,7 +29,7 @@ class Ordered(click.Group):
 @click.group(cls=Ordered, context_settings={"help_option_names": ["-h", "--help"]}, epilog=CODES)
 @click.version_option(__version__, prog_name="kernmend")
 def cli() -> None:
-    """Find and mend grossly corrupted data that lies on a curved surface."""
+    """Find the grossly wrong rows and cells of a file, and mend them."""
 
 
 for command in (mend, inspect, apply, patch, revert):

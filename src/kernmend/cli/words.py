@@ -4,6 +4,7 @@ A terminal breaks words at its width; in a pipe or a file a sentence is one line
 """
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from kernmend.io import Dataset
 
 WIDTH = 80
 MANY_ROWS, FEW_ROWS = 10, 5  # that `inspect` shows, where some are flagged, and where none is
+MOST_VALUES = 20  # of a row that `inspect` shows: more than fit a line
+FEW_COLUMNS = 3  # their values fit a line and are shown in their order
+SAMPLE = 5000  # rows from which `inspect` takes what is usual in a column: enough for a median, quick in long tables
 CHOSEN = ("error", "gamma", "lam", "rho", "C", "sigma", "rank")
 
 
@@ -109,8 +113,9 @@ def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int | Non
         say(f"{_count(len(suspects), 'more row')} {'is' if len(suspects) == 1 else 'are'} unusual, not flagged.")
     count = (MANY_ROWS if flagged else FEW_ROWS) if rows is None else rows
     if count:
+        order = "" if data.image_shape or data.X.shape[1] <= FEW_COLUMNS else ", their most unusual values first"
         meaning = ", and how often good rows are as far out" if found.by_chance else ""
-        say(f"The most unusual rows (from 0){meaning}:")
+        say(f"The most unusual rows (from 0){order}{meaning}:")
         others = ranked(found.scores, ~(found.flags | found.suspects))
         shown = [flagged[:count], suspects[:count]]
         console().print(_worst(data, found, [*shown, others[: max(count - sum(map(len, shown)), 0)]]))
@@ -128,10 +133,11 @@ def _worst(data: Dataset, found: Any, groups: list[list[int]]) -> Table:
     table.add_column("found", no_wrap=True)
     if not pictures:
         table.add_column("values", ratio=1, no_wrap=True, overflow="ellipsis")  # what the others leave
+    usual = _usual(data.X)
     for word, rows in zip(("flagged", "unusual", ""), groups, strict=True):
         for row in rows:
             label = [] if data.row_labels is None else [Text(plain(data.row_labels[row]))]
-            values = [] if pictures else [Text(_values(data, row))]
+            values = [] if pictures else [Text(_values(data, row, *usual))]
             score = float(found.scores[row])
             table.add_row(
                 str(numbered(data, [row])[0]),
@@ -144,12 +150,28 @@ def _worst(data: Dataset, found: Any, groups: list[list[int]]) -> Table:
     return table
 
 
-def _values(data: Dataset, row: Any) -> str:
-    """Return the beginning of a row, with names if there are any: what does not fit is cut off by the table."""
-    values = ["?" if np.isnan(value) else f"{value:.6g}" for value in data.X[row, :20]]
+def _usual(X: Array) -> tuple[Array, Array]:
+    """Return the median of each column and the median distance from it, of rows from all over the table."""
+    some = X[:: -(-len(X) // SAMPLE)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column that is empty in these rows; overflow
+        centre = np.nanmedian(some, axis=0)
+        return centre, np.nanmedian(np.abs(some - centre), axis=0)
+
+
+def _values(data: Dataset, row: int, centre: Array, spread: Array) -> str:
+    """Return values of a row, with names if there are any: of many, those far from the median of their column first.
+
+    What does not fit is cut off by the table.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a column that is constant but for one value
+        far = np.nan_to_num(np.abs(data.X[row] - centre) / spread, nan=0.0)
+    far[np.isnan(data.X[row])] = -1.0  # missing: last
+    order = np.argsort(-far, kind="stable")[:MOST_VALUES] if far.size > FEW_COLUMNS else np.arange(far.size)
+    values = ["?" if np.isnan(value) else f"{value:.6g}" for value in data.X[row, order]]
     if data.columns is None:
         return "  ".join(values)
-    return "  ".join(f"{plain(name)} {value}" for name, value in zip(data.columns, values, strict=False))
+    return "  ".join(f"{plain(data.columns[j])} {value}" for j, value in zip(order, values, strict=True))
 
 
 def _say_input(facts: dict[str, Any], data: Dataset) -> None:

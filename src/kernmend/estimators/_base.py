@@ -82,7 +82,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         return recovered.copy(order="K") if isinstance(recovered, np.ndarray) else recovered  # those of dask are fixed
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Mend `X` and return -1 for the rows that count as corrupted, +1 for the others."""
+        """Mend `X` and return -1 for the rows that count as wrong, +1 for the others."""
         return np.where(self.fit(X, y, **fit_params).outliers_, -1, 1)
 
     @property
@@ -288,7 +288,7 @@ class NewRowsRecovery(Recovery):
         return self.score_samples(X) + self.threshold_
 
     def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that count as corrupted, +1 for the others."""
+        """Return -1 for the rows that count as wrong, +1 for the others."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
 

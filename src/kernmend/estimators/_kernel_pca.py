@@ -65,7 +65,7 @@ class KernelPCADenoiser(SubspaceRecovery):
         Higher is worse: -log10 of the chance of a good row being as far from the subspace of the kernel space, by the
         distribution of the logarithms of the squared distances.
     outliers_ : ndarray of bool, shape (n_samples,)
-        The rows that count as corrupted: `outlier_scores_ > threshold_`.
+        The rows that count as wrong: `outlier_scores_ > threshold_`.
     threshold_ : float
         Where a group of rows stands apart, the score above which a row surely belongs to it; at most
         log10(20 n_samples). Or what gives the share asked for.

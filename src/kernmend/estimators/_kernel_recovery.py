@@ -90,7 +90,7 @@ class KernelRecovery(Explained, KernelModel):
     outlier_scores_ : ndarray of shape (n_samples,)
         -log10 of the chance of a good row being as far out: 6 is one in a million. Higher is worse.
     outliers_ : ndarray of bool, shape (n_samples,)
-        The rows that count as corrupted: `outlier_scores_ > threshold_`.
+        The rows that count as wrong: `outlier_scores_ > threshold_`.
     threshold_ : float
         Always finite. At most -log10(alpha / (3 n)); lower where many rows are wrong and form a group of their own.
     suspects_ : ndarray of bool, shape (n_samples,)
@@ -175,7 +175,7 @@ class KernelRecovery(Explained, KernelModel):
         Parameters
         ----------
         X : array-like or dask array or dataframe of shape (n_samples, n_features)
-            The corrupted data; NaN means missing, inf is an error. Of dask data only the landmarks are computed here;
+            The data; NaN means missing, inf is an error. Of dask data only the landmarks are computed here;
             `recovered_`, `outlier_scores_` and `outliers_` are lazy.
         y : ignored
         good, wrong : array-like of bool, shape (n_samples,), optional

@@ -62,7 +62,7 @@ class LowRankRepresentation(Recovery):
     outlier_scores_ : ndarray of shape (n_samples,)
         Length of the row's error, as a share of a typical row's length.
     outliers_ : ndarray of bool, shape (n_samples,)
-        The rows that count as corrupted: `outlier_scores_ > threshold_`.
+        The rows that count as wrong: `outlier_scores_ > threshold_`.
     threshold_ : float
         median + 5 (median - 15.87th percentile) of the scores, at least 0.01; or what gives the share asked for.
     lam_ : float

@@ -54,7 +54,7 @@ class OutlierPursuit(LinearRecovery):
     outlier_scores_ : ndarray of shape (n_samples,)
         Length of the row's error, as a share of a typical row's length; 0 up to ten times `tol`.
     outliers_ : ndarray of bool, shape (n_samples,)
-        The rows that count as corrupted: `outlier_scores_ > threshold_`.
+        The rows that count as wrong: `outlier_scores_ > threshold_`.
     threshold_ : float
         median + 5 (median - 15.87th percentile) of the scores, at least 0.01; or what gives the share asked for.
     components_, singular_values_ : ndarray of shape (rank_, n_features), ndarray of shape (rank_,)

@@ -96,7 +96,7 @@ class RobustKernelPCA(SubspaceRecovery):
         Higher is worse: -log10 of the chance of a good row being moved as far, by the distribution of the logarithms
         of the squared distances.
     outliers_ : ndarray of bool, shape (n_samples,)
-        The rows that count as corrupted: `outlier_scores_ > threshold_`. Unless a share was asked for, all were moved
+        The rows that count as wrong: `outlier_scores_ > threshold_`. Unless a share was asked for, all were moved
         by more than 1 % of the typical distance of two rows.
     threshold_ : float
         Where a group of rows stands apart, the score above which a row surely belongs to it; at most

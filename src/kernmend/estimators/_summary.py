@@ -57,8 +57,7 @@ def summary(est: Any) -> str:
     lines = [f"{flagged} of {n} rows flagged, {100 * flagged / n:.1f} %{_how(est)}."]
     if by_chance(est):
         lines += _unusual(est, flagged)
-    if hasattr(est, "entry_outliers_") and est.entry_outliers_.any():
-        lines.append(f"{int(est.entry_outliers_.sum())} of {est.entry_outliers_.size} cells replaced.")
+    lines += _replaced(est)
     if hasattr(est, "_units") and est._units.name in UNITS:
         lines.append(UNITS[est._units.name])
     known = getattr(est, "_n_reference", 0)
@@ -68,6 +67,24 @@ def summary(est: Any) -> str:
     lines += _joint(est)
     lines.append(f"Chosen: {chosen(est)}.")
     return "\n".join(lines)
+
+
+def _replaced(est: Any) -> list[str]:
+    """Return in words what was replaced: whole rows, and single cells of others.
+
+    An error model of entries leaves most cells of a row that is wrong as a whole where they are: there cells count.
+    """
+    if not hasattr(est, "entry_outliers_"):
+        return []
+    marked = est.entry_outliers_
+    given = getattr(getattr(est, "best_estimator_", est), "error", None)
+    by_entry = getattr(est, "error_", "entries") == "entries" or getattr(given, "by_entry", False)
+    whole = np.zeros(len(marked), dtype=bool) if by_entry else getattr(est, "whole_rows_", marked.all(axis=1))
+    rows, cells = int(whole.sum()), int(marked[~whole].sum())
+    if not rows:
+        return [f"{cells} of {marked.size} cells replaced."] if cells else []
+    others = f", and {cells} cell{'s' * (cells != 1)} of other rows" if cells else ""
+    return [f"{rows} row{'s' * (rows != 1)} replaced as a whole{others}."]
 
 
 def by_chance(est: Any) -> bool:
@@ -82,7 +99,7 @@ def one_in(score: float) -> str:
     >>> one_in(6.0), one_in(0.5), one_in(40.0)
     ('one in 1,000,000', 'one in 3', 'one in 10^40')
     """
-    return f"one in {max(round(10**score), 1):,}" if score < 12 else f"one in 10^{score:.0f}"
+    return f"one in {max(round(10**score), 1):,}" if score <= 6 else f"one in 10^{score:.0f}"
 
 
 def _how(est: Any) -> str:

@@ -24,7 +24,7 @@ def plot_recovery(
 ) -> None:
     """Draw rows of `A` in the plane, the corrupted ones in colour, with a line from where they were in `X`."""
     ax.plot(*np.stack([X, A])[:, corrupted].transpose(2, 0, 1), color=TRACE, linewidth=size, zorder=1)
-    for which, area, color, label in ((~corrupted, 12, INK, "good"), (corrupted, 26, FLAGGED, "corrupted")):
+    for which, area, color, label in ((~corrupted, 12, INK, "good"), (corrupted, 26, FLAGGED, "wrong")):
         ax.scatter(A[which, 0], A[which, 1], s=size**2 * area, color=color, linewidths=0, zorder=2, label=label)
     ax.set_title(title, fontsize=11)
     ax.set_aspect("equal")
@@ -38,7 +38,7 @@ def figure_toydata(X: Array, panels: Mapping[str, Array], corrupted: NDArray[np.
     """Return the paper's figure `toydata`: one panel per result, over the true `surface` (points along a curve)."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.4 * len(panels), 3.7), layout="constrained")
+    figure = Figure(figsize=(2.7 * len(panels), 3.5), layout="constrained")  # small, so that words are large in it
     limit = 1.1 * float(np.abs(X).max())
     axes: Any = figure.subplots(1, len(panels), squeeze=False)[0]
     for ax, (title, A) in zip(axes, panels.items(), strict=True):
@@ -47,7 +47,7 @@ def figure_toydata(X: Array, panels: Mapping[str, Array], corrupted: NDArray[np.
         ax.set_xlim(-limit, limit)
         ax.set_ylim(-limit, limit)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=11)
     return figure
 
 

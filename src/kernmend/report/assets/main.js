@@ -77,7 +77,7 @@ startScores();
 startMap();
 startRows();
 startReview();
-drawn($("objective-plot"), drawObjective);
+if ($("objective-plot")) drawn($("objective-plot"), drawObjective);
 startButtons();
 startPrinting();
 document.documentElement.dataset.ready = "yes";
