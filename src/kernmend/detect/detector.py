@@ -207,10 +207,12 @@ class Detector:
     def _combine(self, Z: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
         """Return the results of both tests as one: the u of a row, or that of its most extreme of d entries if larger.
 
-        Entries count only where one of them is wrong.
+        Where no entry is wrong they make a row a suspect at most.
         """
-        beyond = entries.any(axis=1)
-        u = np.where(beyond, np.maximum(row_u, entry_u.max(axis=1) - np.log(Z.shape[1])), row_u)
+        by_entry = entry_u.max(axis=1) - np.log(Z.shape[1])
+        if not self.entries_decide:
+            by_entry = np.zeros(len(Z))
+        u = np.maximum(row_u, np.where(entries.any(axis=1), by_entry, np.minimum(by_entry, self.rows.threshold)))
         scores = u / LOG10
         rows = scores > self.threshold
         whole = self._whole(entries, row_u) | (not self.entries_decide)
@@ -221,11 +223,12 @@ class Detector:
         """Return which rows are wrong as a whole.
 
         These are the rows with a u above the threshold, those that are suspects though wrong entries are filled in,
-        and those with so many wrong entries that the u of their number is above the threshold.
+        and those with so many wrong entries that the u of their number is above the threshold. A u that is the
+        threshold itself is that of a row whose error is not visible, or whose neighbours are like it.
         """
-        count = entries.sum(axis=1)
-        unusual = row_u / LOG10 > np.where(count > 0, self.suspect_threshold, self.threshold)
-        return np.asarray(unusual | (count_u(count, entries.shape[1]) / LOG10 > self.threshold))
+        count, u = entries.sum(axis=1), row_u / LOG10
+        suspects = (count > 0) & (u > self.suspect_threshold) & (row_u < self.rows.threshold)
+        return np.asarray(suspects | (u > self.threshold) | (count_u(count, entries.shape[1]) / LOG10 > self.threshold))
 
     def _released(self, X: Array, found: Found) -> Found:
         """Return these results of fitted rows with those released that the detector would not flag as new rows.

@@ -13,7 +13,7 @@ neighbours nothing seems to be wrong, then nothing is: what the plain scoring fi
 scores.
 
 A row is wrong only if its error, judged by the good rows, can be told from the spacing of the rows (`EFFECT`): one at
-the edge of a cloud that the others predict to three digits is unusual, but neither wrong nor a suspect.
+the edge of a cloud that the others predict to three digits is unusual, but not wrong: its u is the threshold itself.
 
 The reference. The rows that are not flagged, `LANDMARKS` at most, are kept, and new rows are scored against them.
 
@@ -188,7 +188,7 @@ class RowDetector:
             measure = measure.against(Y[reference])
             high = np.flatnonzero(u > threshold)
             seen = measure.visible(Y[high], measure.span.project(Y[high]))
-            u[high[~seen]] = suspect
+            u[high[~seen]] = threshold
         neighbours, groups = (None, None) if relative is None else (relative.neighbours, relative.groups)
         if neighbours is not None:
             neighbours = neighbours.against(measure.span.L, measure.scores_of_span())
@@ -222,7 +222,7 @@ class RowDetector:
         del K  # as large as what comes next
         u = self._u(self.measure.scores(Y, projected), expected)
         high = np.flatnonzero(u > self.threshold)
-        u[high[~self.measure.visible(Y[high], projected[high])]] = self.suspect_threshold
+        u[high[~self.measure.visible(Y[high], projected[high])]] = self.threshold
         u[seen] = self.reference_u[nearest[seen]]
         return u
 
