@@ -221,6 +221,7 @@ def test_wrong_entries_come_to_lie_on_the_surface():
     detector, _ = RowDetector.fit(Y, 9.0, np.zeros(200, dtype=bool))
     entries = np.broadcast_to(np.arange(4) == 1, (20, 4))
     guess = np.where(entries, np.median(Y[:, 1]), Y[:20])
-    filled = detector.filled(guess, entries)
-    np.testing.assert_array_equal(filled[~entries], Y[:20][~entries])
-    assert np.abs(filled - Y[:20])[entries].mean() < 0.02 * np.abs(guess - Y[:20])[entries].mean()
+    for least_slope in (1.0, 0.01):
+        filled = detector.filled(guess, entries, least_slope)
+        np.testing.assert_array_equal(filled[~entries], Y[:20][~entries])
+        assert np.abs(filled - Y[:20])[entries].mean() < 0.02 * np.abs(guess - Y[:20])[entries].mean()

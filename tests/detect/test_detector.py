@@ -419,3 +419,16 @@ def test_rows_of_many_wrong_entries_are_wrong_as_a_whole_and_those_of_one_are_no
     found = Detector.fit(X)[1]
     np.testing.assert_array_equal(np.flatnonzero(found.rows), np.arange(10))
     np.testing.assert_array_equal(np.flatnonzero(found.whole), np.arange(5))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_wrong_cell_on_a_curve(seed):
+    """Its row is not wrong as a whole, though the linear guess is off the curve and the kernel is wide."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0.0, 1.0, 120)
+    X = np.column_stack([8 * np.sin(6 * t), 20 * np.cos(5 * t), 30 * t**2, 3 * t]) + 0.1 * rng.standard_normal((120, 4))
+    X[[5, 40], [1, 3]] = -999.0, 38.0
+    found = Detector.fit(X)[1]
+    assert found.rows[[5, 40]].all()
+    assert not found.whole.any()
+    np.testing.assert_array_equal(np.argwhere(found.entries)[:2], [[5, 1], [40, 3]])
