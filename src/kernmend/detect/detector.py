@@ -212,12 +212,12 @@ class Detector:
     def _combine(self, Z: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
         """Return the results of both tests as one: the u of a row, or that of its most extreme of d entries if larger.
 
-        Where no entry is wrong they make a row a suspect at most.
+        Where no entry is wrong they make a row a suspect, or count for nothing.
         """
         by_entry = entry_u.max(axis=1) - np.log(Z.shape[1])
-        if not self.entries_decide:
-            by_entry = np.zeros(len(Z))
-        u = np.maximum(row_u, np.where(entries.any(axis=1), by_entry, np.minimum(by_entry, self.rows.threshold)))
+        unusual = self.entries_decide & (by_entry > self.rows.suspect_threshold)
+        as_suspect = np.where(unusual, np.minimum(by_entry, self.rows.threshold), 0.0)
+        u = np.maximum(row_u, np.where(entries.any(axis=1), by_entry, as_suspect))
         scores = u / LOG10
         rows = scores > self.threshold
         whole = self._whole(entries, row_u) | (not self.entries_decide)
