@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernmend.detect.detector import robust_sd
-from kernmend.detect.entries import CLIP, RIDGE, Conditional, EntryDetector
+from kernmend.detect.entries import CLIP, LEAST, RIDGE, Conditional, EntryDetector
 from kernmend.detect.scores import NEAREST
 
 seeds = st.integers(0, 2**32 - 1)
@@ -186,3 +186,17 @@ def test_columns_of_equal_entries_have_no_conditional_tail():
     u, wrong, _ = EntryDetector.fit(Z, equal, threshold(200, 5)).find(Z, np.arange(200))
     assert not wrong[:, 4].any()
     np.testing.assert_array_equal(u[3:, 4], 0.0)
+
+
+def test_an_entry_that_is_as_expected_is_not_blamed_for_another():
+    """A column that the others nearly determine has tiny errors, of which the largest are many of their spreads."""
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((300, 5))
+    Z[:, 4] = Z[:, 0] + 1e-6 * rng.standard_t(1, 300)
+    detector = fitted(Z)
+    new = Z[:20].copy()
+    new[:, 2] = 15.0
+    wrong = detector.find(new)[1]
+    assert wrong[:, 2].all()
+    off = np.abs(new - detector.others.predict(np.where(np.arange(5) == 2, np.nan, new)))
+    assert not wrong[off < LEAST].any()

@@ -11,8 +11,7 @@ What happens in `Detector.fit`, from the data to the flags:
 4. Every judgement is a chance, u = -log P(a good row or entry deviates as far), estimated by `tails.py` for entries and
    by `groups.py` for rows. Chances can be compared, so the u of a row is the larger one of two: that of the row as a
    whole, and that of its most extreme entry, less log d since it is the largest of d; an entry that is not wrong makes
-   its row a suspect at most. The score of the row is u
-   in logarithms to the base 10.
+   its row a suspect at most. The score of the row is u in logarithms to the base 10.
 5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`. The
    threshold is at most log10(3 n / alpha): n good rows in 3 tests exceed that `alpha` times on average. In data with
    many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where the scores show a

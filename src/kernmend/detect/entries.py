@@ -227,7 +227,8 @@ class EntryDetector:
             errors = left[at] - self.others.predict(left[at], None if rows is None else rows[at])
             now = self._u_of_errors(errors)
             u = np.maximum(u, now) if again == 0 else u
-            size = np.abs(np.nan_to_num(errors - self.centre)) / self.spread * ~self.equal
+            off = np.abs(np.nan_to_num(errors - self.centre))
+            size = off / self.spread * (~self.equal & (off > LEAST))
             hit = (size == size.max(axis=1, keepdims=True)) & (now > self.threshold).any(axis=1, keepdims=True)
             wrong[at], left[at] = wrong[at] | hit, np.where(hit, np.nan, left[at])
             at = at[hit.any(axis=1) & (2 * wrong[at].sum(axis=1) <= Z.shape[1])]
