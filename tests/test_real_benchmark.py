@@ -256,7 +256,7 @@ def test_the_page_is_made_from_stores(mine, tmp_path, capsys):
     spikes = next(line for line in lines if line.startswith("| spike 10 |"))
     assert spikes.startswith("| spike 10 | 1 | .25 / .25 / .90 / 0.0 % | .80 / .80 / .90 / 1.0 % | ")
     assert "| octane | 1 | .00 / .00 / .50 / – | .50 / .50 / 1.00 / – |" in lines
-    assert "| tables | 1 | 4.0 | 1.0 | 0.25 |" in lines
+    assert "| tables | 1 | 4.0 | 1.0 | 0.25 | 1 | 4.0 | 1.0 | 0.25 |" in lines
     assert any("it / broke" in line for line in lines)
     assert "KNN" not in "".join(lines[lines.index("## Entries of tables") : lines.index("## Pictures")])
     assert sum(line.startswith("- Results of ") for line in lines) == 1
