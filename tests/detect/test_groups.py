@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import logsumexp
 
+from kernmend.detect import groups
 from kernmend.detect.groups import RANGE, SHARES, LogGamma, TwoGroups, effective_dimensions
 from kernmend.detect.tails import FEWEST
 
@@ -272,6 +273,17 @@ def test_u_grows_with_the_score_and_fewer_scores_make_it_smaller(seed, n):
     far = np.linspace(-50.0, 200.0, 400)
     assert (np.diff(groups.u(far)) >= -1e-9).all()
     assert groups.u(np.array([1e300]))[0] > 30.0
+
+
+@pytest.mark.parametrize("dimensions", [2.0, 20.0])
+@pytest.mark.parametrize("n", [20, 300])
+def test_u_between_the_nodes_is_that_of_nodes_ten_times_as_close(n, dimensions, monkeypatch):
+    scores = np.random.default_rng(n).standard_normal(n)
+    at = np.linspace(-5.0, 25.0, 1234)
+    between = TwoGroups.of(scores, least=LEAST, dimensions=dimensions).u(at)
+    monkeypatch.setattr(groups, "NODES", np.linspace(*RANGE, 10 * (groups.NODES.size - 1) + 1))
+    exact = TwoGroups.of(scores, least=LEAST, dimensions=dimensions).u(at)
+    np.testing.assert_allclose(between, exact, rtol=1e-3, atol=1e-3)
 
 
 def test_small_tables_are_cautious():

@@ -17,6 +17,8 @@ wrong rows at all needs no rule of its own. The docstring of the package says wh
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
 from scipy.special import gammainc, gammaincc, gammaincinv, gammaln, log_ndtr, logsumexp
 
 from kernmend._typing import Array
@@ -47,8 +49,9 @@ BROAD = 0.1
 RANGE, BIN = (-12.0, 30.0), 0.1
 # Largest number of rows that their dimensions are counted on, for memory: copies of more would double that of a fit.
 SOME_ROWS = 300
-# Number of scores whose chances are computed at a time, for memory.
-AT_A_TIME = 500
+# Scores at which u is computed. Between them it is interpolated by cubics that never fall, with an error below 0.001;
+# above them it goes on as a straight line, as chances of scores that are logarithms do.
+NODES = np.linspace(*RANGE, 169)
 # Least weight of a combination that counts in means, as a share of all.
 NEGLIGIBLE = 1e-3
 # Exponent beyond which `exp` is not evaluated: there the chance is 0 for all that follows, and `exp` would overflow.
@@ -61,36 +64,38 @@ class LogGamma:
 
     q = 0 is normal, q > 0 the logarithm of mean squares (a long lower, a short upper tail), q < 0 its mirror image.
     With w = (x - location) / scale and k = 1 / q^2 the density is |q| k^k / Gamma(k) exp(k (q w - e^(q w))) / scale.
+    The three may be columns, of shape (m, 1): then every result has a row for each of m distributions.
     """
 
-    location: float
-    log_scale: float
-    q: float
+    location: Array | float
+    log_scale: Array | float
+    q: Array | float
 
     def log_density(self, x: Array) -> Array:
         """Return the logarithm of the density at each x."""
-        w = (x - self.location) * np.exp(-self.log_scale)
-        if abs(self.q) < 1e-2:
-            normal: Array = -0.5 * w * w - 0.5 * np.log(2.0 * np.pi) - self.log_scale
-            return normal
-        k = self.q**-2
-        constant = np.log(abs(self.q)) - gammaln(k) + k * np.log(k) - self.log_scale
-        out: Array = constant + k * (self.q * w - np.exp(np.minimum(self.q * w, LOG_LIMIT)))
+        w, q, normal = self._at(x)
+        k = q**-2
+        constant = np.log(np.abs(q)) - gammaln(k) + k * np.log(k)
+        skewed = constant + k * (q * w - np.exp(np.minimum(q * w, LOG_LIMIT)))
+        out: Array = np.where(normal, -0.5 * w * w - 0.5 * np.log(2.0 * np.pi), skewed) - self.log_scale
         return out
 
     def u(self, x: Array) -> Array:
         """Return -log P(a value above x) for each x, by its asymptote where the chance underflows."""
-        w = (x - self.location) * np.exp(-self.log_scale)
-        if abs(self.q) < 1e-2:
-            by_normal: Array = -log_ndtr(-w)
-            return by_normal
-        k = self.q**-2
-        log_a = np.log(k) + np.minimum(self.q * w, LOG_LIMIT)
+        w, q, normal = self._at(x)
+        k = q**-2
+        log_a = np.log(k) + np.minimum(q * w, LOG_LIMIT)
         a = np.exp(log_a)
-        chance = gammaincc(k, a) if self.q > 0 else gammainc(k, a)
-        asymptote = (k - 1.0) * log_a - a - gammaln(k) if self.q > 0 else k * log_a - gammaln(k + 1.0) - a
-        out: Array = np.where(chance > 1e-280, -np.log(np.maximum(chance, 1e-300)), -asymptote)
+        chance = np.where(q > 0, gammaincc(k, a), gammainc(k, a))
+        asymptote = np.where(q > 0, (k - 1.0) * log_a - a - gammaln(k), k * log_a - gammaln(k + 1.0) - a)
+        skewed = np.where(chance > 1e-280, -np.log(np.maximum(chance, 1e-300)), -asymptote)
+        out: Array = np.where(normal, -log_ndtr(-w), skewed)
         return out
+
+    def _at(self, x: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Return w of each x, q with 1 in place of what is nearly 0, and where it is nearly 0."""
+        normal = np.asarray(np.abs(self.q) < 1e-2)
+        return (x - self.location) * np.exp(-np.asarray(self.log_scale)), np.where(normal, 1.0, self.q), normal
 
 
 @dataclass(frozen=True)
@@ -98,16 +103,14 @@ class TwoGroups:
     """What is believed of the scores of rows, of which some may be wrong.
 
     `middle` and `unit` are the median of the scores and the spread of their lower half; x = (score - middle) / unit.
-    `null` has a row (location, log of the scale, skewness) for each f0 that is plausible, `weights` are their
-    probabilities. `wrong` is the probability of a row being wrong at each x of `grid`, never falling, and `any_wrong`
-    that of there being wrong rows at all. `evidence` is the logarithm of the likelihood of the `count` scores, averaged
-    over all combinations.
+    `node_u` is u at each of `NODES`, minus the logarithm of the mean chance of all f0 that are plausible. `wrong` is
+    the probability of a row being wrong at each x of `grid`, never falling, and `any_wrong` that of there being wrong
+    rows at all. `evidence` is the logarithm of the likelihood of the `count` scores, averaged over all combinations.
     """
 
     middle: float
     unit: float
-    null: Array
-    weights: Array
+    node_u: Array
     grid: Array
     wrong: Array
     any_wrong: float
@@ -155,26 +158,25 @@ class TwoGroups:
             parameters, log_prior = _null_grid(low, high, dimensions)
             null = parameters.copy()
             null[:, 0] -= np.exp(null[:, 1]) * _medians(null[:, 2])
-            f0 = np.exp([LogGamma(*each).log_density(grid) for each in null])
+            f0 = np.exp(LogGamma(*_columns(null)).log_density(grid))
             posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, only_good)
             weights = posterior.sum(axis=(1, 2))
             low, high = _plausible(parameters, weights, low, high)
         keep = weights > NEGLIGIBLE
+        log_weights = np.log(weights[keep] / weights[keep].sum())[:, np.newaxis]
+        node_u = -logsumexp(log_weights - LogGamma(*_columns(null[keep])).u(NODES), axis=0)
         return cls(
-            float(middle), unit, null[keep], weights[keep] / weights[keep].sum(), grid,
+            float(middle), unit, np.maximum(node_u, 0.0), grid,
             _probability_wrong(grid, f0, f1, posterior), float(posterior[:, :, 1:].sum()),
             evidence - scores.size * float(np.log(unit)), scores.size,
         )  # fmt: skip
 
     def u(self, scores: Array) -> Array:
         """Return u of each score: minus the logarithm of the mean chance of a good row having a higher one."""
-        out = np.empty(scores.shape)
-        for start in range(0, scores.size, AT_A_TIME):
-            x = (scores[start : start + AT_A_TIME] - self.middle) / self.unit
-            log_chance = np.full(x.shape, -np.inf)
-            for each, weight in zip(self.null, self.weights, strict=True):
-                np.logaddexp(log_chance, np.log(weight) - LogGamma(*each).u(x), out=log_chance)
-            out[start : start + AT_A_TIME] = np.maximum(-log_chance, 0.0)
+        x = (scores - self.middle) / self.unit
+        inside: Array = PchipInterpolator(NODES, self.node_u)(np.clip(x, NODES[0], NODES[-1]))
+        slope = (self.node_u[-1] - self.node_u[-2]) / (NODES[-1] - NODES[-2])
+        out: Array = inside + slope * np.maximum(x - NODES[-1], 0.0)
         return out
 
     def threshold(self, sure: float) -> float:
@@ -198,6 +200,11 @@ def effective_dimensions(Y: Array) -> float:
     products = centred.T @ centred if centred.shape[0] > centred.shape[1] else centred @ centred.T
     total = float(np.trace(products))
     return float((total / np.linalg.norm(products)) ** 2) if total > 0.0 else 1.0
+
+
+def _columns(parameters: Array) -> list[Array]:
+    """Return the columns of a table, each of shape (m, 1)."""
+    return list(parameters.T[:, :, np.newaxis])
 
 
 def _bins(x: Array, z: Array | None) -> Array:
