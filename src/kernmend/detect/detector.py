@@ -45,9 +45,9 @@ COLUMNS_PER_ROW = 0.5
 # wrong as a whole are found ("tables", shift 4: 0.80 in place of 0.82 of them), with 0.005 more good ones are taken for
 # wrong ("tables", times 100: 0.81 of those found are wrong in place of 0.86).
 OTHERS = 0.01
-# Least slopes of the error of the kernel prediction, for the steps in which wrong entries are filled in: 1 is safe
-# where several are wrong, long steps are needed under a wide kernel (test_one_wrong_cell_on_a_curve).
-SLOPES = 1.0, 0.01
+# Least slope of the error of the kernel prediction, for the steps in which wrong entries are filled in. A slope of 1 is
+# safe where several are wrong, and too short steps under a wide kernel (test_one_wrong_cell_on_a_curve).
+SLOPE = 0.1
 # Factor from logarithms to the base 10, in which scores are given, to natural ones, in which u is.
 LOG10 = float(np.log(10.0))
 
@@ -196,16 +196,15 @@ class Detector:
         """Return these results with those rows filled in better that seem to be wrong with wrong entries filled in.
 
         A linear guess may leave a row off the surface of the good rows. So their wrong entries are filled in by what
-        the good rows predict in the kernel space, by short and by long steps, and the best of all counts.
+        the good rows predict in the kernel space, and the better one counts.
         """
         at = np.flatnonzero(entries.any(axis=1) & self._whole(entries, row_u))
         if at.size:
-            filled, row_u, guess = filled.copy(), row_u.copy(), filled[at] * self.scale + self.centre
-            for least_slope in SLOPES:
-                Y = self.rows.filled(guess, entries[at], least_slope)
-                u = self.rows.u(Y)
-                better = u < row_u[at]
-                filled[at[better]], row_u[at[better]] = (Y[better] - self.centre) / self.scale, u[better]
+            Y = self.rows.filled(filled[at] * self.scale + self.centre, entries[at], SLOPE)
+            u = self.rows.u(Y)
+            better = u < row_u[at]
+            filled, row_u = filled.copy(), row_u.copy()
+            filled[at[better]], row_u[at[better]] = (Y[better] - self.centre) / self.scale, u[better]
         return entry_u, entries, filled, row_u
 
     def _combine(self, Z: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
