@@ -13,6 +13,7 @@ from benchmarks import (
     circle,
     clean,
     cluster,
+    constants,
     cost,
     default,
     detectors,
@@ -55,17 +56,20 @@ BENCHMARKS = {
     "landmarks": landmarks.run,
     "walks": walks.run,
     "cluster": cluster.run,
+    "constants": constants.run,
     "files": files.run,
     "growth": growth.run,
     "real": real.run,
     "readme": readme.run,
 }
 LONG = ("entries", "detectors", "files", "intervals", "joint", "missing")  # half an hour: only when named
-WRITING = ("methods-picture", "report-pictures", "cluster", "growth", "real", "readme")  # files: only when named
+# Those that write files: only when named.
+WRITING = ("methods-picture", "report-pictures", "cluster", "constants", "growth", "real", "readme")
 
 
 def main() -> None:
     with_options = {
+        "constants": constants,
         "files": files,
         "growth": growth,
         "intervals": intervals,

@@ -9,7 +9,6 @@ from kernmend.detect.scores import (
     EFFECT,
     FAR,
     MANY_COLUMNS,
-    NEAR_CLIP,
     NEAREST,
     RANK_CAP,
     RIDGES,
@@ -22,6 +21,7 @@ from kernmend.detect.scores import (
     log_score,
     nearest_distances,
 )
+from kernmend.detect.tails import CLIP
 from kernmend.model.kernels import RBF
 
 seeds = st.integers(0, 2**32 - 1)
@@ -115,7 +115,7 @@ def test_errors_are_in_units_of_their_column_and_of_the_nearest_rows(seed, kind)
     L, new, span = rows(seed, 40), rows(seed + 1, 5), KernelSpan.of(rows(seed, 40), RBF(0.3))
     measure = Measure.of(kind, 1e-2, span)
     own = span.leave_one_out(1e-2)[1]
-    clipped = np.minimum(np.abs(own), NEAR_CLIP * measure.units)
+    clipped = np.minimum(np.abs(own), CLIP * measure.units)
     units = []
     for x in new:
         nearest = np.argsort(np.square(L - x).sum(axis=1))[:NEAREST]

@@ -19,10 +19,8 @@ from scipy.linalg import solve_triangular
 
 from kernmend._typing import Array
 from kernmend.detect.scores import NEAREST, landmarks
-from kernmend.detect.tails import TINY, EntryTail
+from kernmend.detect.tails import CLIP, TINY, EntryTail
 
-# Value at which entries are clipped (Huber's psi) for the correlations only, in robust standard deviations.
-CLIP = 2.5
 # Ridge of the regressions, as a share of the variance of a column; it is multiplied by 1 + 10 d / n.
 RIDGE = 0.02
 # Share of equal entries above which a column counts as constant: its other entries are too few to show how far they

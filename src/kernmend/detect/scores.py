@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kernmend._typing import Array
+from kernmend.detect.tails import CLIP
 from kernmend.linalg.distances import median_squared_distance, squared_distances
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.kernels import RBF
@@ -41,8 +42,6 @@ RIDGES = (1e-6, 1e-4, 1e-2)
 WORST = 0.05
 # Number of nearest rows. The standard error of the median of 12 scores is a third of their spread.
 NEAREST = 12
-# Largest error of a nearest row that counts, in units of the errors of its column: the row may be wrong itself.
-NEAR_CLIP = 2.5
 # Least number of columns for the scores "all" and "worst". With fewer, errors cannot be larger than the range of the
 # data ("new rows", swiss roll: none was found).
 MANY_COLUMNS = 16
@@ -196,7 +195,7 @@ class Measure:
 
     `kind`, `eps` and `units`, those of the errors of each column, make the score. The unit of the error of an entry is
     the root of the squared unit of its column plus the mean square of the errors of the `NEAREST` rows there, each
-    clipped at `NEAR_CLIP` units. `spacing` has the distance of each row of the span from the nearest other one. A wrong
+    clipped at `CLIP` units. `spacing` has the distance of each row of the span from the nearest other one. A wrong
     row has an effect (`effects`) of at least `EFFECT` times the median spacing of the `NEAREST` rows.
     """
 
@@ -240,7 +239,7 @@ class Measure:
     def _near_squares(self) -> Array:
         """The squared errors of the rows of the span, clipped, which are the units of the rows near them."""
         errors = self.span.leave_one_out(self.eps)[1]
-        out: Array = np.square(np.clip(errors / self.units, -NEAR_CLIP, NEAR_CLIP) * self.units)
+        out: Array = np.square(np.clip(errors / self.units, -CLIP, CLIP) * self.units)
         return out
 
     def visible(self, Y: Array, projected: Array) -> NDArray[np.bool_]:

@@ -27,6 +27,9 @@ GAP = 3.0
 # Largest share of a column that may lie beyond a gap; more is a cluster of good values ("clean", clusters: 23 % of the
 # rows are flagged without this limit).
 END_GROUP = 0.15
+# Value at which entries are clipped for correlations, in robust standard deviations, and errors of the nearest rows in
+# units of their column (Huber's psi): what lies beyond may be wrong itself.
+CLIP = 2.5
 # Least number of values for a tail of one side alone, and of rows for a second group.
 FEWEST = 20
 # Deviation below which two entries are equal, in the unit of the column (a robust standard deviation).
