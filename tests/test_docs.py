@@ -189,4 +189,5 @@ def test_a_newcomer_gets_to_a_mended_file_in_three_clicks():
     """Front page, "Start here", and there the command that mends a file stands with what it printed."""
     assert re.search(r"```\{button-ref\} start\n", (DOCS / "index.md").read_text())
     start = (DOCS / "start.md").read_text()
-    assert re.search(r"```\{run\} bash\nkernmend mend \S+\.csv -o clean\.csv", start)
+    assert re.search(r"```\{run\} bash\n:keep: clean.csv.*\nkernmend mend \S+\.csv -o clean\.csv", start)
+    assert "{download}`clean.csv" in start  # and the file itself, for those who only want to see one

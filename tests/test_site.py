@@ -42,7 +42,7 @@ def lines():
         return import_module("source_lines")
 
 
-def test_blocks_of_a_page_share_names_and_folder(extension):
+def test_blocks_of_a_page_share_names_and_folder(extension, tmp_path):
     session = extension("run").Session()
     assert session.python("x = 2\nfrom pathlib import Path\nPath('note').write_text('hello')", "page") == ""
     assert session.python("print(x + 1)", "page") == "3\n"
@@ -52,6 +52,8 @@ def test_blocks_of_a_page_share_names_and_folder(extension):
     assert session.bash("exit 3", 3) == ""
     with pytest.raises(ZeroDivisionError):
         session.python("1 / 0", "page")
+    session.keep(["note"], tmp_path / "page")
+    assert (tmp_path / "page" / "note").read_text() == "hello"
     session.folder.cleanup()
 
 
