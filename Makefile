@@ -43,7 +43,7 @@ TESTS ?= tests src
 test-minimum:
 	$(PYTHON) -m venv $(MINIMUM)
 	$(MINIMUM)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(MINIMUM)/bin/uv pip install --quiet --python $(MINIMUM)/bin/python --resolution lowest-direct '.[io,report,datasets,dask,test]' google-crc32c
+	$(MINIMUM)/bin/uv pip install --quiet --python $(MINIMUM)/bin/python --resolution lowest-direct '.[io,report,datasets,dask,test]' 'google-crc32c>=1.5'
 	$(TEST_ENV) $(MINIMUM)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q -W ignore::DeprecationWarning $(TESTS)
 
 lint: $(READY)

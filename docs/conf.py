@@ -120,6 +120,7 @@ html_title = "kernmend"
 html_static_path = ["_static", "_generated"]
 html_css_files = ["kernmend.css"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_copy_source = False
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
