@@ -53,7 +53,7 @@ class KernelRecovery(Explained, KernelModel):
     error : {"auto", "rows", "entries", "kernel"} or class, default="auto"
         What is wrong with a flagged row: "rows" (all of it, in input units), "entries" (some entries: occlusion,
         spikes), "kernel" (all of it, in the kernel space: the paper's), or a subclass of
-        `kernmend.model.errors.RowSum`. "auto" chooses between rows and entries, from 4 features on.
+        `kernmend.model.errors.RowSum`. "auto" chooses between rows and entries, from 3 features on.
     contamination : float or "auto", default="auto"
         Share of the rows to flag. "auto" flags by chance: see `alpha`. 0 flags nothing and only fills in.
     alpha : float, default=0.05
