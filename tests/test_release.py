@@ -1,13 +1,16 @@
 """What a release needs agrees with pyproject.toml: recipe, citation, workflows, the project's address."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import yaml
 
 import kernmend
+from kernmend.io.model_file import FORMAT
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -44,6 +47,13 @@ def test_a_release_has_one_date():
     date = yaml.safe_load((ROOT / "CITATION.cff").read_text()).get("date-released")
     assert heading[2] == (str(date) if RELEASED else "unreleased")
     assert (date is not None) == RELEASED
+
+
+def test_a_release_has_a_model_of_its_own():
+    """Files of the first release must be read by all that have its format: see tests/models/make.py."""
+    with ZipFile(ROOT / "tests" / "models" / f"format-{FORMAT}.kernmend") as file:
+        written = json.loads(file.read("model.json"))["kernmend"]
+    assert written == kernmend.__version__ or not RELEASED
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
