@@ -37,12 +37,13 @@ test: $(READY) browser
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q --cov=kernmend --cov-report=term:skip-covered --cov-fail-under=95
 
 # Which tests: all, or TESTS="tests/io tests/test_mend.py". Old packages beside new ones warn of each other (matplotlib
-# 3.8 of pyparsing 3.3): what is out of date there is no error here.
+# 3.8 of pyparsing 3.3): what is out of date there is no error here. zarr 3.1.0 brings the crc32c of which
+# the newest numcodecs warns on standard error; google-crc32c is what later versions of zarr bring.
 TESTS ?= tests src
 test-minimum:
 	$(PYTHON) -m venv $(MINIMUM)
 	$(MINIMUM)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(MINIMUM)/bin/uv pip install --quiet --python $(MINIMUM)/bin/python --resolution lowest-direct '.[io,report,datasets,dask,test]'
+	$(MINIMUM)/bin/uv pip install --quiet --python $(MINIMUM)/bin/python --resolution lowest-direct '.[io,report,datasets,dask,test]' 'google-crc32c>=1.5'
 	$(TEST_ENV) $(MINIMUM)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q -W ignore::DeprecationWarning $(TESTS)
 
 lint: $(READY)

@@ -3,9 +3,9 @@ Twenty thousand rows
 ====================
 
 Comparing all rows with each other takes time and memory that grow with the square of their number. Beyond 2,000
-rows `KernelRecovery` learns from 2,000 of them, drawn at random (the landmarks), and mends all others
-against the good ones among those, in blocks. Time then grows with the number of rows. Here 500 landmarks do,
-since the surface is simple.
+rows `KernelRecovery` learns from some of them, drawn at random (the landmarks: 1,000 to 2,000, by what the data
+need), and mends all others against the good ones among those, in blocks. Time then grows with the number of
+rows. Here 500 landmarks do, since the surface is simple.
 """
 
 import time

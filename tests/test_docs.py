@@ -5,12 +5,15 @@ gallery, run in `make docs`, which shows what they print and fails where one doe
 """
 
 import ast
+import inspect
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from kernmend import estimators
+import kernmend
+from kernmend import datasets, estimators
 from kernmend.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
@@ -122,8 +125,37 @@ def test_the_tables_of_the_reproduction_are_those_of_its_pages():
 # --- the gallery ------------------------------------------------------------------------------------------------------
 
 
-def test_the_gallery_is_long_enough():
-    assert len(EXAMPLES) >= 12
+@pytest.mark.parametrize(
+    "topic",
+    [
+        *("circle_and_swiss_roll", "digits_noise_and_cover", "wrong_cells", "missing_values", "raman_cosmic_rays"),
+        *("stuck_sensor", "a_classifier_that_gains", "a_classifier_that_does_not", "new_rows_and_a_saved_model"),
+        *("a_kernel_of_your_own", "the_papers_model", "landmarks", "dask"),
+    ],
+)
+def test_the_gallery_has(topic):
+    assert [example for example in EXAMPLES if example.stem.split("_", 2)[2] == topic]
+
+
+def test_reports_are_shown_live_in_the_gallery():
+    writing = [example for example in EXAMPLES if ".report(" in example.read_text()]
+    assert len(writing) >= 2
+
+
+def test_an_example_that_takes_too_long_stops_the_build():
+    """The limit is one of CPU time, with that of its processes. Without Sphinx only this part of conf.py can run."""
+    tree = ast.parse((DOCS / "conf.py").read_text())
+    wanted = [node for node in tree.body if getattr(node, "name", "") == "clock" or "LIMIT" in ast.dump(node)[:200]]
+    names = {"STARTED": {}, "os": SimpleNamespace(times=lambda: clock)}
+    exec(compile(ast.Module(wanted, []), "conf.py", "exec"), names)
+    clock = (0.0, 0.0, 0.0, 0.0, 99.0)
+    names["clock"]({}, "plot_x", "before")
+    clock = (4.0, 1.0, 14.0, 1.0, 999.0)
+    names["clock"]({}, "plot_x", "after")
+    names["clock"]({}, "plot_y", "before")
+    clock = (8.0, 2.0, 30.0, 2.0, 999.0)
+    with pytest.raises(RuntimeError, match=r"plot_y took 22 s of CPU time, 20 are allowed"):
+        names["clock"]({}, "plot_y", "after")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -161,12 +193,33 @@ def prose(text):
     return text.lower()
 
 
-@pytest.mark.parametrize("page", [*BY_HAND, ROOT / "README.md"], ids=lambda page: page.stem)
-def test_one_word_for_one_thing(page):
-    text = prose(page.read_text())
+def said(text):
+    """What a text says that is not said, each with the word that is."""
     found = {word: re.search(rf"\b({word})\b", text) for word in NOT_SAID}
-    said = [f"{match[0]!r}: say {NOT_SAID[word]!r}" for word, match in found.items() if match]
-    assert said == []
+    return [f"{match[0]!r}: say {NOT_SAID[word]!r}" for word, match in found.items() if match]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*BY_HAND, ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.rst"],
+    ids=lambda page: page.name,
+)
+def test_one_word_for_one_thing(page):
+    assert said(prose(page.read_text())) == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_say_the_same_words(example):
+    text = example.read_text()
+    comments = re.findall(r"^# (.*)$", text, re.MULTILINE)
+    assert said(prose("\n".join([ast.get_docstring(ast.parse(text)) or "", *comments]))) == []
+
+
+@pytest.mark.parametrize("name", [*kernmend.__all__, *datasets.__all__])
+def test_docstrings_say_the_same_words(name):
+    public = getattr(kernmend, name) if name in kernmend.__all__ else getattr(datasets, name)
+    text = inspect.getdoc(public) if callable(public) else ""
+    assert said(prose(re.sub(r"^(>>>|\.\.\.).*$", "", text or "", flags=re.MULTILINE))) == []
 
 
 @pytest.mark.parametrize(
@@ -189,4 +242,5 @@ def test_a_newcomer_gets_to_a_mended_file_in_three_clicks():
     """Front page, "Start here", and there the command that mends a file stands with what it printed."""
     assert re.search(r"```\{button-ref\} start\n", (DOCS / "index.md").read_text())
     start = (DOCS / "start.md").read_text()
-    assert re.search(r"```\{run\} bash\nkernmend mend \S+\.csv -o clean\.csv", start)
+    assert re.search(r"```\{run\} bash\n:keep: clean.csv.*\nkernmend mend \S+\.csv -o clean\.csv", start)
+    assert "{download}`clean.csv" in start  # and the file itself, for those who only want to see one

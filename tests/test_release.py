@@ -1,19 +1,23 @@
 """What a release needs agrees with pyproject.toml: recipe, citation, workflows, the project's address."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import yaml
 
 import kernmend
+from kernmend.io.model_file import FORMAT
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 RELEASE = kernmend.__version__.partition(".dev")[0]
 RELEASED = kernmend.__version__ == RELEASE
+ON_PYPI = False  # whether `pip install kernmend` gets this package: true after the first upload
 
 
 def plain(requirement):
@@ -45,10 +49,24 @@ def test_a_release_has_one_date():
     assert (date is not None) == RELEASED
 
 
+def test_a_release_has_a_model_of_its_own():
+    """Files of the first release must be read by all that have its format: see tests/models/make.py."""
+    with ZipFile(ROOT / "tests" / "models" / f"format-{FORMAT}.kernmend") as file:
+        written = json.loads(file.read("model.json"))["kernmend"]
+    assert written == kernmend.__version__ or not RELEASED
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
 def test_pages_say_how_to_install_what_there_is(page):
-    """From PyPI only what is there: until the first release they name a clone, and PyPI as something to come."""
-    assert (re.search(r"once it is\s+released", (ROOT / page).read_text(), re.IGNORECASE) is None) == RELEASED
+    """From the folder of the repository; whoever uploads the package to PyPI sets ON_PYPI."""
+    assert (re.search(r'pip install "\.\[io,report\]"', (ROOT / page).read_text()) is not None) == (not ON_PYPI)
+
+
+def test_nothing_is_said_to_be_on_pypi_that_is_not():
+    """No page and no message says `pip install kernmend`, by that name or with extras, before it is true."""
+    said = re.compile(r"pip install [^\n`]*\bkernmend\b")
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.py"), *ROOT.glob("examples/*.py")]
+    assert ON_PYPI or [str(path) for path in texts if said.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_there_is_one_address():

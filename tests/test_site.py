@@ -1,9 +1,15 @@
 """What builds the site: blocks that fail are noticed, labels have lines, checks find what is wrong."""
 
+import inspect
+import re
 import runpy
 import sys
 import tarfile
+from html import unescape
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 from zipfile import ZipFile
 
 import pytest
@@ -11,6 +17,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CHECK_SITE = runpy.run_path(str(ROOT / "docs" / "check_site.py"))
 CHECK_DIST = runpy.run_path(str(ROOT / "docs" / "check_dist.py"))
+LABELS = runpy.run_path(str(ROOT / "tests" / "model" / "test_labels.py"))["LABELS"]
+BLOCK = (ROOT / "docs" / "method.md").read_text().partition("```{equations}\n")[2].partition("\n```\n")[0]
+EQUATIONS = {label: place for label, place, _ in (line.split(" | ") for line in BLOCK.splitlines())}
 
 
 @pytest.fixture
@@ -25,7 +34,15 @@ def extension(monkeypatch):
     return load
 
 
-def test_blocks_of_a_page_share_names_and_folder(extension):
+@pytest.fixture(scope="module")
+def lines():
+    """The extension that links equations, which reads the source once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs" / "_ext"))
+        return import_module("source_lines")
+
+
+def test_blocks_of_a_page_share_names_and_folder(extension, tmp_path):
     session = extension("run").Session()
     assert session.python("x = 2\nfrom pathlib import Path\nPath('note').write_text('hello')", "page") == ""
     assert session.python("print(x + 1)", "page") == "3\n"
@@ -35,30 +52,43 @@ def test_blocks_of_a_page_share_names_and_folder(extension):
     assert session.bash("exit 3", 3) == ""
     with pytest.raises(ZeroDivisionError):
         session.python("1 / 0", "page")
+    session.keep(["note"], tmp_path / "page")
+    assert (tmp_path / "page" / "note").read_text() == "hello"
     session.folder.cleanup()
-
-
-def test_labels_lead_to_lines_that_name_them(extension):
-    lines = extension("source_lines")
-    found = lines.lines_of("relax")
-    assert len(found) > 1
-    assert all("(relax)" in lines.modules()[module][number - 1] for module, number in found)
-    assert lines.lines_of("no such label") == []
-
-
-def test_every_label_of_the_page_is_in_the_source(extension):
-    text = (ROOT / "docs" / "method.md").read_text()
-    block = text[text.index("```{equations}\n") :].partition("\n```\n")[0].splitlines()[1:]
-    labels = [line.partition(": ")[0] for line in block]
-    assert len(labels) > 30
-    assert [label for label in labels if not extension("source_lines").lines_of(label)] == []
 
 
 def test_the_page_has_every_label_of_the_paper():
     """The labels of the paper's source, as the test of the source has them."""
-    labels = runpy.run_path(str(ROOT / "tests" / "model" / "test_labels.py"))["LABELS"]
-    block = (ROOT / "docs" / "method.md").read_text().partition("```{equations}\n")[2].partition("\n```\n")[0]
-    assert {line.partition(": ")[0] for line in block.splitlines()} >= {*labels, "lem1", "thm2"}
+    assert sorted(EQUATIONS) == sorted(LABELS)
+
+
+@pytest.mark.parametrize("label", EQUATIONS)
+def test_an_equation_is_linked_to_the_line_that_names_it(lines, label):
+    """The first link leads into the class or function of the page, which Python finds by its name, not by a number."""
+    place = EQUATIONS[label]
+    row = lines.Equations.row(SimpleNamespace(docname="method"), label, place, "")
+    (first, number), *others = re.findall(r'<a href="code/(\S+)\.html#L-(\d+)">', row)
+    for module, line in [(first, number), *others]:
+        assert f"({label})" in (ROOT / "src" / f"{module}.py").read_text().splitlines()[int(line) - 1]
+    if place.endswith(".py"):
+        assert first == f"kernmend/{place.removesuffix('.py')}"
+    else:
+        whole, start = inspect.getsourcelines(attrgetter(place)(import_module(first.replace("/", "."))))
+        heading = (ROOT / "src" / f"{first}.py").read_text().splitlines()[int(number) - 1].startswith("# ---")
+        assert heading or start <= int(number) < start + len(whole)
+
+
+def test_an_equation_that_its_function_does_not_name_is_noticed(lines):
+    assert lines.Equations.row(SimpleNamespace(docname="method"), "relax", "RBF", "") is None
+
+
+def test_an_anchor_of_the_source_is_at_its_line(lines):
+    wanted = "kernmend/model/objective"
+    body = lines.shown(wanted)
+    shown = re.split(r'<a id="L-(\d+)" name="L-\d+"></a>', body)[1:]
+    for number, text in zip(shown[::2], shown[1::2], strict=True):
+        code = unescape(re.sub(r"<[^>]+>", "", text)).rstrip("\n")
+        assert code.lstrip().removeprefix(number).strip() == lines.modules()[wanted][int(number) - 1].strip()
 
 
 def test_a_csv_is_shown_as_a_table(extension):

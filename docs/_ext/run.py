@@ -6,12 +6,14 @@
 
 All blocks of a page share one Python session and one empty folder, from top to bottom, as a reader would type them. A
 block that fails, or a command whose exit code is not that of the option `exit`, is a warning, which `make docs` turns
-into an error. So no figure on a page is typed by hand. With the option `csv`, what is printed is shown as a table.
+into an error. So no figure on a page is typed by hand. With the option `csv`, what is printed is shown as a table. The
+option `keep` names files that the block wrote and that readers can download: `_generated/PAGE/NAME`.
 """
 
 import csv
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from live_report import GENERATED
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
@@ -59,6 +62,12 @@ class Session:
             raise RuntimeError(f"exit code {done.returncode}, expected {expected}\n{done.stdout}")
         return done.stdout
 
+    def keep(self, names: list[str], home: Path) -> None:
+        """Copy files of the folder to where the site takes them from."""
+        for name in names:
+            home.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(self.folder.name) / name, home / name)
+
 
 SESSIONS: dict[str, Session] = {}
 
@@ -87,6 +96,7 @@ class Run(SphinxDirective):
         "no-output": directives.flag,
         "hidden": directives.flag,
         "csv": directives.flag,
+        "keep": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -100,6 +110,7 @@ class Run(SphinxDirective):
                 printed = session.python(code, f"{self.env.docname}:{self.lineno}")
             else:
                 printed = session.bash(code, self.options.get("exit", 0))
+            session.keep(self.options.get("keep", "").split(), GENERATED / self.env.docname)
         except Exception as error:
             logger.warning(
                 "a block of the page failed: %s: %s", type(error).__name__, error, location=self.get_location()

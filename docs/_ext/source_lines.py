@@ -1,11 +1,13 @@
 """The source, line by line, the directive `equations` and the role `src`, which lead to it.
 
 Every module of the package becomes a page `code/kernmend/...`, each line of which can be linked to as `#L-12`. Lines
-of a label of the paper are found by its name in parentheses, so that no number is written by hand. The role is given
-the path of a module, such as detect/rows.py, and links to its page. A label without any line and a module that is not
-there are warnings, which `make docs` turns into errors.
+of a label of the paper are found by its name in parentheses, so that no number is written by hand. The page says in
+which class or function the equation is computed, or why it is not, and that must be one of those which name it. The
+role is given the path of a module, such as detect/rows.py, and links to its page. A label that its class or function
+does not name and a module that is not there are warnings, which `make docs` turns into errors.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -43,8 +45,35 @@ def lines_of(label: str) -> list[tuple[str, int]]:
     ]
 
 
+@cache
+def definitions(module: str) -> list[tuple[str, int, int]]:
+    """Return name, first and last line of all classes and functions of a module, what is inside another after it."""
+    out: list[tuple[str, int, int]] = []
+
+    def walk(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef):
+                first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
+                out.append((prefix + child.name, first, child.end_lineno or first))
+                walk(child, f"{prefix}{child.name}.")
+
+    walk(ast.parse("\n".join(modules()[module])), "")
+    return out
+
+
+def place_of(module: str, number: int) -> str:
+    """Return the class or function that has a line; a heading belongs to what follows, other lines to the module."""
+    found = definitions(module)
+    inside = [name for name, first, last in found if first <= number <= last]
+    if inside:
+        return inside[-1]
+    after = [name for name, first, _ in found if first > number]
+    heading = modules()[module][number - 1].startswith("# ---")
+    return after[0] if heading and after else f"{module.removeprefix('kernmend/')}.py"
+
+
 class Equations(SphinxDirective):
-    """A table of the labels in the content, one `label: what it is` a line, with links to the lines of each."""
+    """A table of the labels in the content, one `label | class or function | what it is` a line, with their lines."""
 
     has_content = True
 
@@ -52,21 +81,30 @@ class Equations(SphinxDirective):
         """Return the table."""
         rows = []
         for text in self.content:
-            label = text.partition(": ")[0].strip()
-            meaning = text.partition(": ")[2].strip()
-            found = lines_of(label)
-            if not found:
-                logger.warning("no line of the source names (%s)", label, location=self.get_location())
-            links = ", ".join(self._link(module, number) for module, number in found)
-            rows.append(f"<tr><td><code>({escape(label)})</code></td><td>{escape(meaning)}</td><td>{links}</td></tr>")
-        head = "<thead><tr><th>label</th><th>what</th><th>lines</th></tr></thead>"
+            label, place, meaning = (part.strip() for part in text.split("|"))
+            row = self.row(self.env, label, place, meaning)
+            if row is None:
+                logger.warning("%s does not name (%s)", place, label, location=self.get_location())
+            rows.append(row or "")
+        head = "<thead><tr><th>label</th><th>what</th><th>where</th></tr></thead>"
         body = f'<div class="pst-scrollable-table-container"><table class="table equations">{head}<tbody>'
         return [nodes.raw("", f"{body}{''.join(rows)}</tbody></table></div>", format="html")]
 
-    def _link(self, module: str, number: int) -> str:
-        up = "../" * self.env.docname.count("/")
-        short = module.removeprefix("kernmend/")
-        return f'<a href="{up}code/{module}.html#L-{number}">{short}:{number}</a>'
+    @staticmethod
+    def row(env: Any, label: str, place: str, meaning: str) -> str | None:
+        """Return the row of a label, the line in its class or function first; None if that does not name it."""
+        found = lines_of(label)
+        computed = [line for line in found if place_of(*line) == place][:1]
+        if not computed:
+            return None
+        up = "../" * env.docname.count("/")
+        links = [
+            f'<a href="{up}code/{module}.html#L-{number}">{module.removeprefix("kernmend/")}:{number}</a>'
+            for module, number in [*computed, *(line for line in found if line not in computed)]
+        ]
+        also = f"; also {', '.join(links[1:])}" if links[1:] else ""
+        where = links[0] if place.endswith(".py") else f"<code>{escape(place)}</code>, {links[0]}"
+        return f"<tr><td><code>({escape(label)})</code></td><td>{escape(meaning)}</td><td>{where}{also}</td></tr>"
 
 
 class Source(SphinxRole):
@@ -82,11 +120,18 @@ class Source(SphinxRole):
         return [link], []
 
 
+def shown(module: str) -> str:
+    """Return the source of a module as HTML, with an anchor at each line."""
+    # Lines at the start stay, which the lexer would strip: then the numbers of all others would be wrong.
+    formatter = HtmlFormatter(lineanchors="L", anchorlinenos=True, linenos="inline", cssclass="highlight source")
+    text: str = highlight("\n".join(modules()[module]), PythonLexer(stripnl=False), formatter)
+    return text
+
+
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Give Sphinx one page for each module."""
-    formatter = HtmlFormatter(lineanchors="L", anchorlinenos=True, linenos="inline", cssclass="highlight source")
-    for module, lines in modules().items():
-        body = f"<h1>{module.replace('/', '.')}</h1>{highlight(chr(10).join(lines), PythonLexer(), formatter)}"
+    for module in modules():
+        body = f"<h1>{module.replace('/', '.')}</h1>{shown(module)}"
         yield f"code/{module}", {"title": module.replace("/", "."), "body": body, "parents": []}, "page.html"
 
 

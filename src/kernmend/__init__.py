@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kernmend.estimators._kernel_low_rank import NothingMendedWarning as NothingMendedWarning
     from kernmend.io.model_file import load as load
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _HOMES = dict.fromkeys(METHODS.values(), "kernmend.estimators") | {
     "load": "kernmend.io.model_file",

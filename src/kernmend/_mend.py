@@ -1,6 +1,5 @@
 """`kernmend.mend`: arrays, DataFrames and files mended in one call."""
 
-import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ from kernmend.io.changes import Found, make_log, worst_rows
 from kernmend.io.frames import Table, as_table, changed, settle
 from kernmend.io.known import Known, known_in_file, known_rows
 
-# What a fit says of single cells of its rows, which is not about others.
-OF_CELLS = ("entry_scores_", "entry_outliers_", "half_widths_", "unsure_", "whole_rows_")
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
 
 
@@ -76,21 +73,48 @@ class Mended:
         return notebook.as_html(self, make_log(self._source, self._settled, self._found, among))
 
     def plot(self) -> Any:
-        """Return a matplotlib figure of the scores and a map of the data, with the worst images if rows are images."""
+        """Return a matplotlib figure of the scores and a map of the data, with the worst images if rows are images.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            A new figure.
+        """
         from kernmend.report import notebook
 
         return notebook.figure(self)
 
     def summary(self) -> str:
-        """Return in plain words what was found and what was chosen."""
+        """Return in plain words what was found and what was chosen.
+
+        Returns
+        -------
+        str
+            A few lines of text.
+        """
         out = [str(self.estimator.summary())]
         if self._source.passed:
             out.append(f"Passed through untouched: {', '.join(self._source.passed)}.")
         return "\n".join([*out, *getattr(self._source, "notes", ())])
 
     def report(self, path: Any, *, title: str | None = None, force: bool = False) -> Path:
-        """Write one HTML page that shows what was found and what was done; return its path."""
-        from kernmend.report import report_data, write_page
+        """Write one HTML page that shows what was found and what was done; return its path.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write it.
+        title : str, optional
+            Heading of the page; by default the name of the file.
+        force : bool, default=False
+            Overwrite a file that is there already; without it this is an error.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
+        from kernmend.report import Applied, report_data, telling_of, write_page
 
         source = self._source
         facts = {name: getattr(source, name) for name in ("columns", "row_labels", "image_shape")}
@@ -103,14 +127,40 @@ class Mended:
         return write_page(page, Path(path), title=title or source.source.name, force=force)
 
     def write(self, path: Any, *, force: bool = False) -> Path:
-        """Write the mended data in the format and layout of the file that it came from; return the path."""
+        """Write the mended data in the format and layout of the file that it came from; return the path.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write it.
+        force : bool, default=False
+            Overwrite a file that is there already; without it this is an error.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
         if not isinstance(self._source, Dataset):
             raise ValueError("the data did not come from a file: write .data by what made it (to_csv, np.save, ...)")
         self._source.write(Path(path), self._settled, force=force)
         return Path(path)
 
     def write_changes(self, path: Any, *, force: bool = False) -> Path:
-        """Write the change log as a csv that a person can edit and `kernmend patch` applies; return its path."""
+        """Write the change log as a csv that a person can edit and `kernmend patch` applies; return its path.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write it.
+        force : bool, default=False
+            Overwrite a file that is there already; without it this is an error.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
         return self.changes.write(path, force=force)
 
     @property
@@ -319,35 +369,6 @@ def file_facts(data: Dataset, A: Array, found: Found) -> Any:
 def _suspects(estimator: Any) -> NDArray[np.bool_]:
     """Return which rows are unusual and not flagged; none where the method does not say."""
     out: NDArray[np.bool_] = getattr(estimator, "suspects_", np.zeros(len(estimator.outliers_), dtype=bool))
-    return out
-
-
-class Applied(NamedTuple):
-    """Rows that were mended by a model, which of them do not fit it, and their scores."""
-
-    recovered: Array
-    flags: NDArray[np.bool_]
-    scores: Array
-    suspects: NDArray[np.bool_] | None = None
-
-
-def telling_of(estimator: Any, X: Array, found: Applied, *, entries: bool = False) -> Any:
-    """Return a copy of a fitted estimator whose report tells of the rows `X`.
-
-    `entries` says that these are the rows of the fit, so that what it found of their entries stays.
-    """
-    out = copy.copy(estimator)
-    if not entries:
-        for name in OF_CELLS:
-            vars(out).pop(name, None)
-        if hasattr(out, "suspects_"):
-            out.suspects_ = np.zeros(len(X), dtype=bool)
-    out.recovered_, out.outliers_, out.outlier_scores_ = found.recovered, found.flags, found.scores
-    if found.suspects is not None and hasattr(out, "suspects_"):
-        out.suspects_ = found.suspects
-    reference = out._n_reference
-    out._remember(X)
-    out._n_reference = reference
     return out
 
 

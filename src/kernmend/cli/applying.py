@@ -87,9 +87,9 @@ def _report_applied(
     page: Path, estimator: Any, data: Dataset, order: list[int], A: Array, found: Found, *, force: bool
 ) -> Path:
     """Write the report on new rows that a model has mended to A; `order` are the places of its columns in the data."""
-    from kernmend.report import report_data, write_page
+    from kernmend.report import Applied, report_data, telling_of, write_page
 
-    told = sugar.telling_of(estimator, data.X[:, order], sugar.Applied(A[:, order], found.flags, found.scores))
+    told = telling_of(estimator, data.X[:, order], Applied(A[:, order], found.flags, found.scores))
     names = getattr(estimator, "feature_names_in_", data.columns)
     file, records = sugar.file_facts(data, A, found), found.records
     if records is not None:  # as the report has the columns

@@ -77,12 +77,42 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     """What a fit may leave besides, and no file holds."""
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Mend `X` and return the result: a copy of `recovered_`. Parameters as in `fit`."""
+        """Mend `X` and return the result, a copy of `recovered_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data, as in `fit`.
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
+        **fit_params
+            Further parameters of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mended rows, of the dtype of `X`.
+        """
         recovered = self.fit(X, y, **fit_params).recovered_
         return recovered.copy(order="K") if isinstance(recovered, np.ndarray) else recovered  # those of dask are fixed
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Mend `X` and return -1 for the rows that count as wrong, +1 for the others."""
+        """Mend `X` and return -1 for the rows that count as wrong, +1 for the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data, as in `fit`.
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
+        **fit_params
+            Further parameters of `fit`.
+
+        Returns
+        -------
+        ndarray of int, shape (n_samples,)
+            -1 or +1 for each row.
+        """
         return np.where(self.fit(X, y, **fit_params).outliers_, -1, 1)
 
     @property
@@ -91,7 +121,13 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         return -float(self.threshold_)
 
     def summary(self) -> str:
-        """Return in plain words what was found, how clear it was, and what was chosen."""
+        """Return in plain words what was found, how clear it was, and what was chosen.
+
+        Returns
+        -------
+        str
+            A few lines of text.
+        """
         check_is_fitted(self)
         return _summary.summary(_dask.gathered(self))
 
@@ -112,6 +148,11 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             If the rows are flattened images.
         max_rows : int, default=200
             How many rows to give before and after, the worst first. Fewer where they would take over about 3 MB.
+
+        Returns
+        -------
+        dict
+            Lists, numbers and texts by name, which JSON can hold.
         """
         check_is_fitted(self)
         from kernmend.report import report_data
@@ -140,12 +181,17 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         ----------
         path : str or Path
             Where to write it.
-        columns, row_labels, image_shape, max_rows
+        columns, row_labels, image_shape, max_rows : optional
             As in `report_data`.
         title : str, optional
             Heading of the page, such as the name of the data.
         force : bool, default=False
             Overwrite a file that is there already; without it this is a FileExistsError.
+
+        Returns
+        -------
+        Path
+            Where it was written.
         """
         from kernmend.report import write_page
 
@@ -156,6 +202,18 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         """Write the fitted estimator to one file, arrays and JSON without pickle; `kernmend.load(path)` reads it.
 
         After a fit to a dask array it holds the landmarks, as if those had been all rows.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write it.
+        force : bool, default=False
+            Overwrite a file that is there already; without it this is an error.
+
+        Returns
+        -------
+        Path
+            Where it was written.
         """
         from kernmend.io import model_file  # which knows all estimators
 
@@ -284,11 +342,33 @@ class NewRowsRecovery(Recovery):
         raise NotImplementedError
 
     def decision_function(self, X: Any) -> Any:
-        """Return how far below the threshold the outlier score of each row is: negative for outliers."""
+        """Return how far below the threshold the outlier score of each row is: negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            `threshold_` minus the score of each row.
+        """
         return self.score_samples(X) + self.threshold_
 
     def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that count as wrong, +1 for the others."""
+        """Return -1 for the rows that count as wrong, +1 for the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of int, shape (n_samples,)
+            -1 or +1 for each row.
+        """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
 

@@ -127,12 +127,18 @@ class GraphRobustPCA(Recovery):
         ----------
         X : array-like of shape (n_samples, n_features)
             The corrupted data; NaN means missing, inf is an error.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
         graph : array-like or sparse of shape (n_samples, n_samples), optional
             Symmetric weights >= 0 of a graph of the samples, such as `sklearn.neighbors.kneighbors_graph` gives after
             `(W + W.T) / 2`. By default the nearest neighbours in `X`.
         feature_graph : array-like or sparse of shape (n_features, n_features), optional
             The same of the features, with penalty="graphs".
+
+        Returns
+        -------
+        GraphRobustPCA
+            The estimator itself, fitted.
         """
         self._check_parameters()
         self._forget()

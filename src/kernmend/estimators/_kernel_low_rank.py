@@ -155,11 +155,17 @@ class KernelLowRank(KernelModel):
         ----------
         X : array-like of shape (n_samples, n_features)
             The corrupted data; NaN means missing, inf is an error.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
         gram : array-like of shape (n_samples, n_samples), optional
             A similarity that the recovered data should have: B'B is held at it (section 4.2 of the paper).
         start_gram : array-like of shape (n_samples, n_samples), optional
             B'B at the start only.
+
+        Returns
+        -------
+        KernelLowRank
+            The estimator itself, fitted.
         """
         check_low_rank(self)
         self._check_gram(gram)
@@ -179,7 +185,18 @@ class KernelLowRank(KernelModel):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Recover rows, seen or new, against the recovered ones; every row may move."""
+        """Recover rows, seen or new, against the recovered ones; every row may move.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mended rows, of the dtype of `X`.
+        """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
@@ -188,7 +205,18 @@ class KernelLowRank(KernelModel):
         return out
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus how far each row moves in the kernel space, as a share of a row's length there."""
+        """Return minus how far each row moves in the kernel space, as a share of a row's length there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
+        """
         check_is_fitted(self)
         X = self._enter(self._validate(X, reset=False))
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._mender.L)))) or 1.0

@@ -113,7 +113,13 @@ class KernelPCADenoiser(SubspaceRecovery):
         ----------
         X : array-like of shape (n_samples, n_features)
             The data, without missing entries.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
+
+        Returns
+        -------
+        KernelPCADenoiser
+            The estimator itself, fitted.
         """
         self._check_parameters()
         self._forget()
@@ -130,7 +136,18 @@ class KernelPCADenoiser(SubspaceRecovery):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the pre-images of the projections of rows, seen or new."""
+        """Return the pre-images of the projections of rows, seen or new.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit, without NaN and inf.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mended rows, of the dtype of `X`.
+        """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         return self._denoise(X.astype(np.float64, copy=False)).A.astype(X.dtype, copy=False)

@@ -53,7 +53,7 @@ class KernelRecovery(Explained, KernelModel):
     error : {"auto", "rows", "entries", "kernel"} or class, default="auto"
         What is wrong with a flagged row: "rows" (all of it, in input units), "entries" (some entries: occlusion,
         spikes), "kernel" (all of it, in the kernel space: the paper's), or a subclass of
-        `kernmend.model.errors.RowSum`. "auto" chooses between rows and entries, from 4 features on.
+        `kernmend.model.errors.RowSum`. "auto" chooses between rows and entries, from 3 features on.
     contamination : float or "auto", default="auto"
         Share of the rows to flag. "auto" flags by chance: see `alpha`. 0 flags nothing and only fills in.
     alpha : float, default=0.05
@@ -177,10 +177,16 @@ class KernelRecovery(Explained, KernelModel):
         X : array-like or dask array or dataframe of shape (n_samples, n_features)
             The data; NaN means missing, inf is an error. Of dask data only the landmarks are computed here;
             `recovered_`, `outlier_scores_` and `outliers_` are lazy.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
         good, wrong : array-like of bool, shape (n_samples,), optional
             Rows that you know: good ones are never flagged and always what others are held against; wrong ones are
             always flagged, and nothing is learned from them.
+
+        Returns
+        -------
+        KernelRecovery
+            The estimator itself, fitted.
         """
         check_recovery(self)
         if is_lazy(X):
@@ -213,9 +219,15 @@ class KernelRecovery(Explained, KernelModel):
         ----------
         X : array-like of shape (n_samples, n_features)
             The next rows; NaN means missing, inf is an error.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
         recalibrate : bool, default=False
             Choose anew how to score and mend.
+
+        Returns
+        -------
+        KernelRecovery
+            The estimator itself, fitted.
         """
         check_recovery(self)
         if self.landmarks is None:
@@ -250,6 +262,16 @@ class KernelRecovery(Explained, KernelModel):
         """Mend rows, seen or new, against those that `fit` found good.
 
         A row that fits comes back as it is, missing entries filled in.
+
+        Parameters
+        ----------
+        X : array-like or dask array or dataframe of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error. Dask data give a lazy result.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mended rows, of the dtype of `X`.
         """
         check_is_fitted(self)
         if is_lazy(X):
@@ -262,7 +284,18 @@ class KernelRecovery(Explained, KernelModel):
         return out
 
     def score_samples(self, X: Any) -> Any:
-        """Return log10 of the chance of a good row being as far out as each row: higher is more normal."""
+        """Return log10 of the chance of a good row being as far out as each row: higher is more normal.
+
+        Parameters
+        ----------
+        X : array-like or dask array or dataframe of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error. Dask data give a lazy result.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
+        """
         check_is_fitted(self)
         if is_lazy(X):
             return lazy.by_rows(self, "score_samples", X)
@@ -271,7 +304,18 @@ class KernelRecovery(Explained, KernelModel):
             return -np.concatenate([self._rows.judge(X[rows]).scores for rows in large.blocks(X.shape[0])])
 
     def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that do not fit the good ones, +1 for the others."""
+        """Return -1 for the rows that do not fit the good ones, +1 for the others.
+
+        Parameters
+        ----------
+        X : array-like or dask array or dataframe of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error. Dask data give a lazy result.
+
+        Returns
+        -------
+        ndarray of int, shape (n_samples,)
+            -1 or +1 for each row.
+        """
         check_is_fitted(self)
         if is_lazy(X):
             return lazy.by_rows(self, "predict", X)

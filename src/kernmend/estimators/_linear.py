@@ -46,7 +46,13 @@ class LinearRecovery(NewRowsRecovery):
         ----------
         X : array-like of shape (n_samples, n_features)
             The corrupted data; NaN means missing, inf is an error.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
+
+        Returns
+        -------
+        LinearRecovery
+            The estimator itself, fitted.
         """
         lam, noise, rank = check_auto("lam", self.lam), check_noise(self.noise), self._rank()
         check_common(self)
@@ -64,13 +70,34 @@ class LinearRecovery(NewRowsRecovery):
         Each row l minimises E(x - l) + l M^-1 l' / 2, M = (L'L)^(1/2) of the mended data L, which the rows of L
         themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`. Missing entries are filled
         in.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mended rows, of the dtype of `X`.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         return self._mend(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row: higher is more normal."""
+        """Return minus the outlier score of each row: higher is more normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
+        """
         check_is_fitted(self)
         X = self._validate(X, reset=False).astype(np.float64, copy=False)
         return -self._scores(X, self._mend(X))

@@ -110,7 +110,13 @@ class LowRankRepresentation(Recovery):
         ----------
         X : array-like of shape (n_samples, n_features)
             The corrupted data, without NaN and inf.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
+
+        Returns
+        -------
+        LowRankRepresentation
+            The estimator itself, fitted.
         """
         lam = check_auto("lam", self.lam)
         check_common(self)

@@ -149,7 +149,13 @@ class RobustKernelPCA(SubspaceRecovery):
         ----------
         X : array-like of shape (n_samples, n_features)
             The data; NaN means missing, inf is an error.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
+
+        Returns
+        -------
+        RobustKernelPCA
+            The estimator itself, fitted.
         """
         self._check_parameters()
         self._forget()
@@ -174,7 +180,18 @@ class RobustKernelPCA(SubspaceRecovery):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Mend rows, seen or new, against the subspace that `fit` found; missing entries are filled in."""
+        """Mend rows, seen or new, against the subspace that `fit` found; missing entries are filled in.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mended rows, of the dtype of `X`.
+        """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         return self._mend(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)

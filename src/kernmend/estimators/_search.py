@@ -98,9 +98,15 @@ class RecoverySearch(Explained, NewRowsRecovery):
         ----------
         X : array-like of shape (n_samples, n_features)
             The corrupted data; NaN means missing, inf is an error.
-        y : ignored
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
         good, wrong : array-like of bool, shape (n_samples,), optional
             Rows that you know, as in `KernelRecovery.fit`.
+
+        Returns
+        -------
+        RecoverySearch
+            The estimator itself, fitted.
         """
         for name in ("n_iter", "n_splits"):
             check_count(name, getattr(self, name))
@@ -128,12 +134,34 @@ class RecoverySearch(Explained, NewRowsRecovery):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Mend rows, seen or new, as the best estimator does."""
+        """Mend rows, seen or new, as the best estimator does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mended rows, of the dtype of `X`.
+        """
         check_is_fitted(self)
         return self.best_estimator_.transform(X)
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row against the good ones: higher is more normal."""
+        """Return minus the outlier score of each row against the good ones: higher is more normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
+        """
         check_is_fitted(self)
         return self.best_estimator_.score_samples(X)
 

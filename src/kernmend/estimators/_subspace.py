@@ -37,7 +37,18 @@ class SubspaceRecovery(NewRowsRecovery):
     _saved: ClassVar[tuple[str, ...]] = (*Recovery._saved, "kernel_", "gamma_", "_groups")
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row: higher is more normal."""
+        """Return minus the outlier score of each row: higher is more normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; inf is an error.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
+        """
         check_is_fitted(self)
         X = self._validate(X, reset=False).astype(np.float64, copy=False)
         return -self._scores(self._distances(X))

@@ -69,6 +69,11 @@ class Explained:
         ----------
         X : array-like of shape (n_samples, n_features)
             The rows; NaN means missing, inf is an error.
+
+        Returns
+        -------
+        Changes
+            One record for each value, in order of row and column.
         """
         est: Any = self
         check_is_fitted(est)
@@ -118,6 +123,11 @@ class Explained:
         ----------
         row : int
             Its number, from 0 on.
+
+        Returns
+        -------
+        Explanation
+            What was found of the row, cell by cell, with the good rows that are nearest.
         """
         est: Any = self._in_memory("explain")
         n = len(est.recovered_)

@@ -111,20 +111,45 @@ class ChangeLog:
         return out
 
     def to_frame(self) -> Any:
-        """Return the log as a pandas DataFrame."""
+        """Return the log as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line for each change, with the columns of the csv.
+        """
         import pandas as pd
 
         return pd.DataFrame({name: getattr(self, name) for name in FIELDS})
 
     def lines(self) -> Iterator[list[str]]:
-        """Give the lines of the file, the names of the columns first."""
+        """Give the lines of the file, the names of the columns first.
+
+        Yields
+        ------
+        list of str
+            The texts of one line.
+        """
         yield list(FIELDS)
         accepted = ["yes" if value else "no" for value in self.accepted.tolist()]
         texts = [[*map(shielded, getattr(self, name))] for name in FIELDS[1:-1]]
         yield from map(list, zip(map(str, self.row.tolist()), *texts, accepted, strict=True))
 
     def write(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the log as csv, complete or not at all; return the path. One that exists is replaced with `force`."""
+        """Write the log as csv, complete or not at all; return the path. One that exists is replaced with `force`.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write it.
+        force : bool, default=False
+            Overwrite a file that is there already; without it this is an error.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
         path = Path(path)
         if len(self) > MOST_LINES:
             raise FileError(f"{path}: {len(self):,} changes are too many for a change log: mend fewer rows at a time")

@@ -278,7 +278,7 @@ class KernelError(RowSum):
 
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         h, gradient = self._distances(A)
-        root: Array = np.sqrt(h + self.mu**2)
+        root: Array = np.sqrt(h + self.mu**2)  # one over beta of eq. (sub1expHQUpdate2), delta of (sub1ployHQUpdate2)
         gradient *= (0.5 / root)[:, np.newaxis]
         return root, gradient
 

@@ -101,9 +101,10 @@ class RadialKernel(Kernel):
 
     A radial kernel that is positive semidefinite in every dimension has a completely monotone f (Schoenberg), so h is
     concave in the squared distance, and its tangent there is a majoriser: the paper's step from eq. (sub1exp) to
-    (sub1expHQ). The paper shows it for the Gaussian by a conjugate function, eq. (HQprop), which is printed for
-    exp(+gamma |x|^2); the tangent of a concave function needs none and serves all radial kernels. That repeating such
-    steps lowers eq. (sub1exp) is what remains of Lemma 1 (lem1): a majoriser never lets it rise.
+    (sub1expHQ). The paper shows it for the Gaussian by a conjugate function, eq. (HQprop) of
+    Proposition (HQProp), which is printed for exp(+gamma |x|^2); the tangent of a concave function needs none and
+    serves all radial kernels. That repeating such steps lowers eq. (sub1exp) is what remains of Lemma 1 (lem1): a
+    majoriser never lets it rise.
 
     Examples
     --------
@@ -161,10 +162,12 @@ class RadialKernel(Kernel):
         difference = np.subtract(A, X, dtype=np.float64)
         t = np.einsum("ij,ij->i", difference, difference)
         k = self.profile(t.copy())
+        # For the Gaussian 2 - 2 exp(-gamma |a_i - x_i|^2), what stands under the root of eq. (sub1exp).
         return 2.0 * self.gap(t), (-4.0 * self.slope(k))[:, np.newaxis] * difference
 
     def majoriser(self, A: Array, X: Array) -> Array | None:
-        # For the Gaussian 2 gamma p_i, with p_i = exp(-gamma |a_i - x_i|^2) of eq. (sub1expHQUpdate1).
+        # For the Gaussian 2 gamma p_i, with p_i = exp(-gamma |a_i - x_i|^2) of eq. (sub1expHQUpdate1): the weight of
+        # |a_i - x_i|^2 in eq. (sub1expHQ).
         difference = np.subtract(A, X, dtype=np.float64)
         return -2.0 * self.slope(self.profile(np.einsum("ij,ij->i", difference, difference)))
 
@@ -216,7 +219,9 @@ class DotProductKernel(Kernel):
         # Always in float64: three large numbers nearly cancel where a_i is close to x_i.
         A, X = A.astype(np.float64, copy=False), X.astype(np.float64, copy=False)
         aa, ax = np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", A, X)
+        # For the polynomial what stands under the root of eq. (sub1poly).
         h = self.profile(aa.copy()) + self.diag(X) - 2.0 * self.profile(ax.copy())
+        # Both slopes are tau of eq. (sub1ployHQUpdate1) times d.
         gradient = 2.0 * (self.slope(aa)[:, np.newaxis] * A - self.slope(ax)[:, np.newaxis] * X)
         return np.maximum(h, 0.0), gradient
 

@@ -138,6 +138,11 @@ class Changes(Sequence[Any]):
             The names of all rows of the data; by default their numbers.
         columns : sequence of str, optional
             The names of all columns of the data; by default their numbers.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line for each change.
         """
         try:
             import pandas

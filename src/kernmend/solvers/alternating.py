@@ -85,10 +85,10 @@ class MonotoneStep:
         at_a, slope = f.value_and_gradient(a)
         v, value = self._backtrack(a, at_a, slope, f, g, prox)  # eq. (sub1expAPGUpdate3)
         if self.z is not None and self.previous is not None:  # From the second step on there is momentum.
-            # Eqs. (sub1expAPGUpdate1), (sub1expAPGUpdate2) and the choice of eq. (sub1expAPGUpdate4).
+            # The extrapolated point of eq. (sub1expAPGUpdate1), and the better of the two steps.
             y: Array = a + (t_previous / t) * (self.z - a) + ((t_previous - 1.0) / t) * (a - self.previous)
-            z = prox(y - self.delta * f.value_and_gradient(y)[1])
-            if f.value(z) + g(z) <= value:
+            z = prox(y - self.delta * f.value_and_gradient(y)[1])  # eq. (sub1expAPGUpdate2)
+            if f.value(z) + g(z) <= value:  # eq. (sub1expAPGUpdate4)
                 v = z
         # The paper keeps the momentum of a z that was not chosen; with other kernels than the Gaussian that diverges.
         self.previous, self.z = a, v
