@@ -1,5 +1,7 @@
 """What settings leave of injected errors: a race gives the best settings their cost, and spends less on others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,40 @@ def test_few_rows_are_tried_all_at_once():
     start = Settings(kernels[1], 1e-4, RowError, 0.1)
     whole, race = (trials.cost(start, whole=False, racing=racing) for racing in (False, True))
     assert [whole(each) for each in settings_of(kernels)] == [race(each) for each in settings_of(kernels)]
+
+
+class HalfWrong:
+    """A judge to whom every row looks half as wrong as a wrong one, and who counts the rows."""
+
+    threshold, judged = 1.0, 0
+
+    def scores(self, X):
+        self.judged += len(X)
+        return np.full(len(X), 0.5)
+
+    def judge_against(self, L):
+        return self
+
+
+def test_rows_are_judged_only_where_their_errors_do_not_tell():
+    trials, kernels = injection(0, n=60)
+    judges = HalfWrong(), HalfWrong()
+    start, tried = Settings(kernels[1], 1e-4, RowError, 0.1), settings_of(kernels)
+    whole, race = (
+        replace(trials, judge=judge).cost(start, whole=False, racing=racing)
+        for judge, racing in zip(judges, (False, True), strict=True)
+    )
+    for cost in (whole, race):  # good rows look right
+        cost._natural = np.zeros(len(trials.held))
+    exact, raced = (np.array([cost(each) for each in tried]) for cost in (whole, race))
+    assert judges[1].judged < judges[0].judged
+    is_exact = raced == exact
+    assert is_exact[exact.argmin()]
+    assert (raced <= exact).all()
+    lowest = np.minimum.accumulate(exact)
+    assert (raced[~is_exact] >= lowest[~is_exact]).all()  # what was not judged does not win
+    best = tried[int(exact.argmin())]
+    assert race.rivals(best) == whole.rivals(best)
 
 
 def test_small_data_are_tried_all_at_once(monkeypatch):

@@ -1,7 +1,8 @@
 """What settings leave of errors that were injected into good rows, by as few trials as tell them apart.
 
 In a race a trial mends some of the rows first. Settings that are clearly worse on those than the best so far, row by
-row, are not tried on the others: their cost is then an estimate, which is above that of the best.
+row, are not tried on the others: their cost is then an estimate, which is above that of the best. Nor are rows judged
+where their errors alone cost more than the best settings do.
 """
 
 from dataclasses import dataclass, field, replace
@@ -63,6 +64,11 @@ class Left:
         return Left(np.append(self.errors, other.errors), np.append(self.excesses, other.excesses))
 
 
+def is_slow(mender: Mender) -> bool:
+    """Return whether the rows that are mended make up most of the time of a trial."""
+    return mender.L.size >= WORTH
+
+
 @dataclass
 class Cost:
     """What is left of the errors that were injected, once mended; each settings once.
@@ -87,10 +93,10 @@ class Cost:
         """Return the share of the injected error that stays, plus the share of the threshold that scores reach."""
         return sum(self.parts(settings))
 
-    def rivals(self, best: Settings) -> set[type[RowSum]]:
-        """Return the error models that came near the best settings, if there are others than theirs; with theirs."""
-        others = {other.error for other in self.known if self(other) <= RIVAL * self(best)}
-        return others if len(others) > 1 else set()
+    def rivals(self, best: Settings) -> list[Settings]:
+        """Return the best settings of each other error model, of those that came near the best settings."""
+        others = {other.error: other for other in sorted(self.known, key=self, reverse=True)}
+        return [other for other in others.values() if other.error != best.error and self(other) <= RIVAL * self(best)]
 
     def share(self, settings: Settings) -> float:
         """Return the share of the injected squared error that stays."""
@@ -108,15 +114,22 @@ class Cost:
     def _try(self, settings: Settings) -> tuple[float, float]:
         """Return both parts of the cost, estimated from the first rows where these are clearly worse than the best."""
         n = len(self.truth)
-        in_parts = self.racing and FIRST * n >= FEWEST and self.mender.L.size >= WORTH
+        in_parts = self.racing and FIRST * n >= FEWEST and is_slow(self.mender)
         count = int(FIRST * n) if in_parts else n
-        first = left = self._left(settings, slice(0, count))
+        A = self._mended(settings, slice(0, count))
+        errors = self._errors(A, slice(0, count))
+        # By the errors alone, as if nothing looked wrong: where that tells, no row need be judged.
+        unjudged = self._unjudged(settings, errors)
+        if unjudged is not None:
+            return unjudged, 0.0
+        first = left = Left(errors, self._excesses(A))
         if count < n:
             least = self._least(settings, first)
             if least is not None:
                 share, above = self._parts(first)
                 return max(share, least - above), above
-            left = first.and_of(self._left(settings, slice(count, n)))
+            A = self._mended(settings, slice(count, n))
+            left = first.and_of(Left(self._errors(A, slice(count, n)), self._excesses(A)))
         parts = self._parts(left)
         if self._best is None or sum(parts) < self._best[0]:
             self._best = sum(parts), settings.error, first
@@ -126,6 +139,21 @@ class Cost:
         """Return both parts of the cost by what is left of the first so many rows."""
         natural = self._natural[: len(left.errors)]
         return float(left.errors.mean()), max(float((left.excesses - natural).mean()), 0.0)
+
+    def _unjudged(self, settings: Settings, errors: Array) -> float | None:
+        """Return what settings cost at least, by the errors of the first rows, or of all; None if that does not tell.
+
+        It tells where the best settings cost no more than the errors alone; those of another error model are no rival
+        then, either.
+        """
+        if not self.racing or self._best is None:
+            return None
+        if len(errors) < len(self.truth):
+            least = self._least(settings, Left(errors, self._natural[: len(errors)]))
+            return None if least is None else max(float(errors.mean()), least)
+        cost, error, _ = self._best
+        share = float(errors.mean())
+        return share if share >= cost * (1.0 if settings.error == error else RIVAL) else None
 
     def _least(self, settings: Settings, first: Left) -> float | None:
         """Return a cost that settings exceed, by what is left of the first rows; None where the others must be tried.
@@ -144,11 +172,13 @@ class Cost:
         of_all = float(first.errors.sum()) / len(self.truth)
         return least if of_all > least or float(difference.mean()) - sure > least - cost else None
 
-    def _left(self, settings: Settings, rows: slice) -> Left:
-        """Return what is left of some of the rows."""
-        A = self._mended(settings, rows)
-        errors = np.square(A - self.truth[rows]).sum(axis=1) / self._injected
-        return Left(errors, np.zeros(len(A)) if self.judge is None else excesses(self.judge, A))
+    def _errors(self, A: Array, rows: slice) -> Array:
+        """Return the squared errors of some of the rows, which were mended to `A`."""
+        errors: Array = np.square(A - self.truth[rows]).sum(axis=1) / self._injected
+        return errors
+
+    def _excesses(self, A: Array) -> Array:
+        return np.zeros(len(A)) if self.judge is None else excesses(self.judge, A)
 
     def _mended(self, settings: Settings, rows: slice) -> Array:
         """Return some of the injected rows, mended. Settings that differ in the refit share what goes before it."""

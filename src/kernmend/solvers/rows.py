@@ -164,10 +164,11 @@ class _Rows:
         expected = np.einsum("ij,ij->i", g, moved)
         good: NDArray[np.bool_] = np.isfinite(value) & (value <= f + _ARMIJO * np.minimum(expected, 0.0)) & (value < f)
         if good.any():
-            done = rows[good]
-            new_g = self.box.mask(gradient(slice(None) if good.all() else good), trial[good], done)
-            self.memory.store(done, moved[good], new_g - g[good], new_g)
-            self.a[done], self.f[done], self.g[done] = trial[good], value[good], new_g
+            some: Some = slice(None) if good.all() else good  # without copies where all take it
+            done = rows[some]
+            new_g = self.box.mask(gradient(some), trial[some], done)
+            self.memory.store(done, moved[some], new_g - g[some], new_g)
+            self.a[done], self.f[done], self.g[done] = trial[some], value[some], new_g
         bad = rows[~good]
         self.step[bad] *= 0.5
         self.halvings[bad] += 1
@@ -226,7 +227,7 @@ class Memory:
         self.newest[new], self.kept[new] = place, np.minimum(self.kept[new] + 1, PAIRS)
         self.pairs[new, place], self.pairs[new, PAIRS + place] = s[curved], y[curved]
         before, after, with_s = self.with_g[new], np.empty((rows.size, 2 * PAIRS)), np.empty((rows.size, PAIRS))
-        if self.is_small:
+        if self._at_once(rows):
             pairs = self._of(rows)
             np.matmul(pairs, g[:, :, np.newaxis], out=after[:, :, np.newaxis])
             np.matmul(pairs[:, PAIRS:], s[:, :, np.newaxis], out=with_s[:, :, np.newaxis])
@@ -240,6 +241,10 @@ class Memory:
         self.sy[new, :, place], self.sy[new, place, :] = with_y[:, :PAIRS], with_s[curved]
         self.yy[new, :, place] = self.yy[new, place, :] = with_y[:, PAIRS:]
         self.yy[new, place, place] = yy[curved]
+
+    def _at_once(self, rows: NDArray[np.intp]) -> bool:
+        """Return whether products with the pairs of some rows are one call: those are all, or small enough to copy."""
+        return self.is_small or rows.size == len(self.pairs)
 
     def _of(self, rows: NDArray[np.intp]) -> Array:
         """Return the pairs of some rows; without a copy if that is all of them."""
@@ -255,7 +260,7 @@ class Memory:
         known = np.flatnonzero(self.kept[rows] > 0)
         if known.size:
             length, weights = self._coefficients(rows[known])
-            if self.is_small:
+            if self._at_once(known):
                 combined = np.matmul(weights[:, np.newaxis], self._of(rows[known]))[:, 0]
                 out[known] = g[known] * length + combined
                 return out
