@@ -45,7 +45,7 @@ PASSES = 1, 3
 """Passes over the axes of the grid, at most, with the first and the second injected errors. With 0 and 2 wrong entries
 are taken for wrong rows more often."""
 WORTHWHILE = 0.99
-"""Share of the cost that a pass must leave at most for another one to follow: a gain below 1 % is one of the rows drawn,
+"""Share of the cost that a pass must leave for another one to follow: a gain below 1 % is due to the rows drawn,
 not of the settings."""
 FILLING_PASSES = 2
 """Passes over kernels and cut-offs for wrong entries, at most."""
