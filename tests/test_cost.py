@@ -107,6 +107,31 @@ class HalfWrong:
         return self
 
 
+def test_settings_that_are_prepared_cost_the_same_and_are_judged_at_once(monkeypatch):
+    monkeypatch.setattr("kernmend.repair.cost.WORTH", 10**9)
+    trials, kernels = injection(0, n=60)
+    start, tried = Settings(kernels[1], 1e-4, RowError, 0.1), settings_of(kernels)
+    calls = []
+
+    class Far(HalfWrong):
+        """A judge to whom rows look wrong that are far from the origin."""
+
+        def scores(self, X):
+            calls.append(len(X))
+            return np.minimum(np.linalg.norm(X, axis=1) / 10.0, 1.0)
+
+    plain, prepared = (replace(trials, judge=Far()).cost(start, whole=False, racing=True) for _ in range(2))
+    expected = [plain(each) for each in tried]
+    one_by_one, calls[:] = len(calls), []
+    prepared.prepare(tried)
+    prepared.prepare(tried)  # what is ready is not tried again
+    assert prepared.known == {}
+    np.testing.assert_allclose([prepared(each) for each in tried], expected, rtol=1e-12)
+    assert len(calls) == 2 < one_by_one  # the good rows themselves, and all others
+    prepared.prepare(tried)
+    assert len(calls) == 2
+
+
 def test_rows_are_judged_only_where_their_errors_do_not_tell():
     trials, kernels = injection(0, n=60)
     judges = HalfWrong(), HalfWrong()

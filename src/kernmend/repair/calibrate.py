@@ -174,7 +174,7 @@ def calibrate(
     for trials, passes in zip((few, injection), PASSES, strict=True):
         cost = trials.cost(settings, whole=favoured.by_entry, racing=True)
         try:
-            settings = grid.climb(start, told, others=others, passes=passes)
+            settings = grid.climb(start, told, others=others, passes=passes, prepare=cost.prepare)
         except KeyboardInterrupt:
             best = min(cost.known, key=cost, default=grid.middle())
             return Calibration(best, cost.share(best) if best in cost.known else 1.0, True)
@@ -249,21 +249,40 @@ class Grid:
         ]
 
     def climb(
-        self, start: Settings, cost: Callable[[Settings], float], *, others: Iterable[Settings], passes: int
+        self,
+        start: Settings,
+        cost: Callable[[Settings], float],
+        *,
+        others: Iterable[Settings],
+        passes: int,
+        prepare: Callable[[Iterable[Settings]], None] = lambda several: None,
     ) -> Settings:
-        """Return the best settings found from the best of `start` and some others, axis by axis."""
-        best = min([start, *others], key=cost)
+        """Return the best settings found from the best of `start` and some others, axis by axis.
+
+        `prepare` is told of settings whose costs will be asked for one after the other.
+        """
+        several = [start, *others]
+        prepare(several)
+        best = min(several, key=cost)
         for _ in range(passes):
             before = best
             for axis in ("force", "kernel", "cutoff"):
-                best = self._walk(best, axis, cost)
+                best = self._walk(best, axis, cost, prepare)
             if best.error.by_entry:  # all of them: a small one is worse than none, a larger one may be better
-                best = min((replace(best, refit=refit, grow=grow) for refit, grow in REFITS), key=cost)
+                several = [replace(best, refit=refit, grow=grow) for refit, grow in REFITS]
+                prepare(several)
+                best = min(several, key=cost)
             if cost(best) > WORTHWHILE * cost(before):
                 break
         return best
 
-    def _walk(self, best: Settings, axis: str, cost: Callable[[Settings], float]) -> Settings:
+    def _walk(
+        self,
+        best: Settings,
+        axis: str,
+        cost: Callable[[Settings], float],
+        prepare: Callable[[Iterable[Settings]], None],
+    ) -> Settings:
         """Move along one axis, in either direction, for as long as it helps."""
         axes: dict[str, tuple[Any, ...]] = {
             "force": self.forces[best.error],
@@ -272,6 +291,8 @@ class Grid:
         }
         places = axes[axis]
         here = places.index(getattr(best, axis))
+        beside: list[dict[str, Any]] = [{axis: places[k]} for k in (here + 1, here - 1) if 0 <= k < len(places)]
+        prepare([replace(best, **each) for each in beside])
         for direction in (1, -1):
             place = here + direction
             moved = False

@@ -5,8 +5,9 @@ row, are not tried on the others: their cost is then an estimate, which is above
 where their errors alone cost more than the best settings do.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -86,6 +87,7 @@ class Cost:
     known: dict[Settings, tuple[float, float]] = field(default_factory=dict)
     _best: tuple[float, type[RowSum], Left] | None = field(default=None, repr=False)
     _same: dict[Settings, tuple[float, float]] = field(default_factory=dict, repr=False)
+    _ready: dict[Settings, tuple[Array, Callable[[], Array]]] = field(default_factory=dict, repr=False)
     _starts: dict[type[RowSum], Array] = field(default_factory=dict, repr=False)
     _plain: dict[tuple[Settings, int], Array] = field(default_factory=dict, repr=False)
 
@@ -105,31 +107,62 @@ class Cost:
     def parts(self, settings: Settings) -> tuple[float, float]:
         """Return both parts of the cost."""
         if settings not in self.known:
-            same = replace(settings, cutoff=float(self.mender.rank(settings)))
+            same = self._same_as(settings)
             if same not in self._same:
                 self._same[same] = self._try(settings)
             self.known[settings] = self._same[same]
         return self.known[settings]
 
+    def prepare(self, several: Iterable[Settings]) -> None:
+        """Mend rows under several settings that will be asked for, and judge all of them at once.
+
+        Where rows are few, it takes hardly longer to judge many of them than some. Otherwise this does nothing.
+        """
+        n = len(self.truth)
+        if self.judge is None or not self.racing or self._count < n:
+            return
+        waiting: dict[Settings, tuple[Array, Array]] = {}
+        for settings in several:
+            same = self._same_as(settings)
+            if same in self._same or same in self._ready:
+                continue
+            A = self._mended(settings, slice(0, n))
+            errors = self._errors(A, slice(0, n))
+            self._ready[same] = errors, partial(self._excesses, A)
+            if self._unjudged(settings, errors) is None:
+                waiting[same] = errors, A
+        if waiting:
+            judged = self._excesses(np.vstack([A for _, A in waiting.values()])).reshape(len(waiting), n)
+            for (same, (errors, _)), excesses_of in zip(waiting.items(), judged, strict=True):
+                self._ready[same] = errors, partial(np.asarray, excesses_of)
+
+    def _same_as(self, settings: Settings) -> Settings:
+        """Return the same for settings that keep the same eigenvectors and are equal in all else."""
+        return replace(settings, cutoff=float(self.mender.rank(settings)))
+
+    @property
+    def _count(self) -> int:
+        """The number of rows that are tried first."""
+        n = len(self.truth)
+        return int(FIRST * n) if self.racing and FIRST * n >= FEWEST and is_slow(self.mender) else n
+
     def _try(self, settings: Settings) -> tuple[float, float]:
         """Return both parts of the cost, estimated from the first rows where these are clearly worse than the best."""
-        n = len(self.truth)
-        in_parts = self.racing and FIRST * n >= FEWEST and is_slow(self.mender)
-        count = int(FIRST * n) if in_parts else n
-        A = self._mended(settings, slice(0, count))
-        errors = self._errors(A, slice(0, count))
+        n, count = len(self.truth), self._count
+        ready = self._ready.pop(self._same_as(settings), None)
+        errors, judged = ready or self._tried(settings, slice(0, count))
         # By the errors alone, as if nothing looked wrong: where that tells, no row need be judged.
         unjudged = self._unjudged(settings, errors)
         if unjudged is not None:
             return unjudged, 0.0
-        first = left = Left(errors, self._excesses(A))
+        first = left = Left(errors, judged())
         if count < n:
             least = self._least(settings, first)
             if least is not None:
                 share, above = self._parts(first)
                 return max(share, least - above), above
-            A = self._mended(settings, slice(count, n))
-            left = first.and_of(Left(self._errors(A, slice(count, n)), self._excesses(A)))
+            errors, judged = self._tried(settings, slice(count, n))
+            left = first.and_of(Left(errors, judged()))
         parts = self._parts(left)
         if self._best is None or sum(parts) < self._best[0]:
             self._best = sum(parts), settings.error, first
@@ -171,6 +204,11 @@ class Cost:
         sure = SURE * float(difference.std(ddof=1)) / np.sqrt(len(difference))
         of_all = float(first.errors.sum()) / len(self.truth)
         return least if of_all > least or float(difference.mean()) - sure > least - cost else None
+
+    def _tried(self, settings: Settings, rows: slice) -> tuple[Array, Callable[[], Array]]:
+        """Return the errors of some of the rows, mended, and what gives their excesses."""
+        A = self._mended(settings, rows)
+        return self._errors(A, rows), partial(self._excesses, A)
 
     def _errors(self, A: Array, rows: slice) -> Array:
         """Return the squared errors of some of the rows, which were mended to `A`."""
