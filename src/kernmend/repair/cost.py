@@ -116,10 +116,11 @@ class Cost:
     def prepare(self, several: Iterable[Settings]) -> None:
         """Mend rows under several settings that will be asked for, and judge all of them at once.
 
-        Where rows are few, it takes hardly longer to judge many of them than some. Otherwise this does nothing.
+        On small data, mending takes little time, and judging many rows hardly longer than some: settings that are not
+        asked for in the end cost less than the calls. Otherwise this does nothing.
         """
         n = len(self.truth)
-        if self.judge is None or not self.racing or self._count < n:
+        if self.judge is None or not self.racing or is_slow(self.mender):
             return
         waiting: dict[Settings, tuple[Array, Array]] = {}
         for settings in several:
