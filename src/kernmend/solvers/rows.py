@@ -19,6 +19,8 @@ _MAX_HALVINGS = 25
 # Number of iterations in a row that must fall by less than the tolerance for the row to be done: one short step, on a
 # plateau or after a halving, does not show that it has arrived, and where it occurs is a matter of rounding.
 _PATIENCE = 2
+# Which entries of a small matrix are on or below its diagonal.
+_LOWER = np.tri(PAIRS, dtype=bool)
 # Number of features up to which the pairs of many rows are copied and multiplied at once: a loop over rows costs more.
 _SMALL = 64
 # Largest entry of a gradient that counts as 0; the square of this is still above 0.
@@ -185,10 +187,14 @@ class _Rows:
 
 def _note(trace: list[Array], rows: _Rows, ended: Index) -> None:
     """Append to the trace the values of rows that have ended an iteration; rows may be ahead of others."""
-    while ended.size and len(trace) <= rows.count[ended].max():
+    if not ended.size:
+        return
+    counts = rows.count[ended]
+    first, last = int(counts.min()), int(counts.max())
+    while len(trace) <= last:
         trace.append(np.full_like(rows.f, np.nan))
-    for number in np.unique(rows.count[ended]):
-        some = ended[rows.count[ended] == number]
+    for number in range(first, last + 1):
+        some = ended if first == last else ended[counts == number]
         trace[number][some] = rows.f[some]
 
 
@@ -275,7 +281,7 @@ class Memory:
         place, there = (self.newest[rows, np.newaxis] - ages) % PAIRS, ages < self.kept[rows, np.newaxis]
         at, pairs = rows[:, np.newaxis], there[:, :, np.newaxis] & there[:, np.newaxis, :]
         both = rows[:, np.newaxis, np.newaxis], place[:, :, np.newaxis], place[:, np.newaxis, :]
-        T = np.tril(self.sy[both]) * pairs  # s_i'y_j for j not older than i
+        T = self.sy[both] * (pairs & _LOWER[: ages.size, : ages.size])  # s_i'y_j for j not older than i
         diagonal = T[:, ages, ages]
         T[:, ages, ages] = np.where(there, diagonal, 1.0)
         yy = self.yy[both] * pairs
@@ -284,8 +290,8 @@ class Memory:
         alpha = _solve(T, sg)  # q = g - sum alpha_j y_j
         change = _solve(T.transpose(0, 2, 1), diagonal * alpha - length * (yg - np.einsum("ijk,ik->ij", yy, alpha)))
         weights = np.zeros((rows.size, 2 * PAIRS))  # of length q + sum change_j s_j
-        np.put_along_axis(weights, place, change, axis=1)
-        np.put_along_axis(weights, PAIRS + place, -length * alpha, axis=1)
+        number = np.arange(rows.size)[:, np.newaxis]
+        weights[number, place], weights[number, PAIRS + place] = change, -length * alpha
         return length, weights
 
 
