@@ -1,5 +1,7 @@
 """What settings leave of injected errors: a race gives the best settings their cost, and spends less on others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,65 @@ def test_few_rows_are_tried_all_at_once():
     start = Settings(kernels[1], 1e-4, RowError, 0.1)
     whole, race = (trials.cost(start, whole=False, racing=racing) for racing in (False, True))
     assert [whole(each) for each in settings_of(kernels)] == [race(each) for each in settings_of(kernels)]
+
+
+class HalfWrong:
+    """A judge to whom every row looks half as wrong as a wrong one, and who counts the rows."""
+
+    threshold, judged = 1.0, 0
+
+    def scores(self, X):
+        self.judged += len(X)
+        return np.full(len(X), 0.5)
+
+    def judge_against(self, L):
+        return self
+
+
+def test_settings_that_are_prepared_cost_the_same_and_are_judged_at_once(monkeypatch):
+    monkeypatch.setattr("kernmend.repair.cost.WORTH", 10**9)
+    trials, kernels = injection(0, n=60)
+    start, tried = Settings(kernels[1], 1e-4, RowError, 0.1), settings_of(kernels)
+    calls = []
+
+    class Far(HalfWrong):
+        """A judge to whom rows look wrong that are far from the origin."""
+
+        def scores(self, X):
+            calls.append(len(X))
+            return np.minimum(np.linalg.norm(X, axis=1) / 10.0, 1.0)
+
+    plain, prepared = (replace(trials, judge=Far()).cost(start, whole=False, racing=True) for _ in range(2))
+    expected = [plain(each) for each in tried]
+    one_by_one, calls[:] = len(calls), []
+    prepared.prepare(tried)
+    prepared.prepare(tried)  # what is ready is not tried again
+    assert prepared.known == {}
+    np.testing.assert_allclose([prepared(each) for each in tried], expected, rtol=1e-12)
+    assert len(calls) == 2 < one_by_one  # the good rows themselves, and all others
+    prepared.prepare(tried)
+    assert len(calls) == 2
+
+
+def test_rows_are_judged_only_where_their_errors_do_not_tell():
+    trials, kernels = injection(0, n=60)
+    judges = HalfWrong(), HalfWrong()
+    start, tried = Settings(kernels[1], 1e-4, RowError, 0.1), settings_of(kernels)
+    whole, race = (
+        replace(trials, judge=judge).cost(start, whole=False, racing=racing)
+        for judge, racing in zip(judges, (False, True), strict=True)
+    )
+    for cost in (whole, race):  # good rows look right
+        cost._natural = np.zeros(len(trials.held))
+    exact, raced = (np.array([cost(each) for each in tried]) for cost in (whole, race))
+    assert judges[1].judged < judges[0].judged
+    is_exact = raced == exact
+    assert is_exact[exact.argmin()]
+    assert (raced <= exact).all()
+    lowest = np.minimum.accumulate(exact)
+    assert (raced[~is_exact] >= lowest[~is_exact]).all()  # what was not judged does not win
+    best = tried[int(exact.argmin())]
+    assert race.rivals(best) == whole.rivals(best)
 
 
 def test_small_data_are_tried_all_at_once(monkeypatch):

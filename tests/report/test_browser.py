@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def missing():
 
 
 @pytest.mark.skipif(bool(missing()), reason=f"not installed: {missing()}")
-def test_the_page_works_in_a_browser(tmp_path):
+def test_the_page_works_in_a_browser(tmp_path, request):
     assert CHROMIUM, "KERNMEND_NEEDS_BROWSER is set, but chromium is not installed"
     assert (HERE / "node_modules" / "playwright-core").is_dir(), f"say make browser, or npm ci in {HERE}"
     table, X = circle()
@@ -48,10 +47,10 @@ def test_the_page_works_in_a_browser(tmp_path):
     assert len(results) >= 15
     failed = {name: error for name, error in results.items() if error}
     assert not failed, "\n\n".join(f"{name}\n{error}" for name, error in failed.items())
-    check_decisions(tmp_path, source, mended)
+    check_decisions(request.getfixturevalue("kernmend"), tmp_path, source, mended)
 
 
-def check_decisions(folder, source, mended):
+def check_decisions(command, folder, source, mended):
     """What the page downloaded, with one cell rejected, is applied by the command line: all else is as mended."""
     log = kernmend.io.read_log(folder / "decisions.csv")
     assert sorted(map(str, log.records[["row", "column", "old", "new", "low", "high", "reason"]])) == sorted(
@@ -59,15 +58,12 @@ def check_decisions(folder, source, mended):
     )
     assert (~log.accepted).sum() == 1
     target = folder / "reviewed.csv"
-    command = [sys.executable, "-m", "kernmend", "patch", source, folder / "decisions.csv", "-o", target]
-    subprocess.run(command, check=True, capture_output=True)
+    command("patch", source, folder / "decisions.csv", "-o", target)
     left = log.records[~log.accepted][0]
     expected = mended.write(folder / "mended.csv").read_text().splitlines()
     line = expected[1 + left["row"]].split(";")
     line[["name", "site_id", "x", "y", "z"].index(left["column"])] = left["old"]
     expected[1 + left["row"]] = ";".join(line)
     assert target.read_text().splitlines() == expected
-    subprocess.run(
-        [*command[:3], "revert", target, *command[5:7], folder / "back.csv"], check=True, capture_output=True
-    )
+    command("revert", target, folder / "decisions.csv", "-o", folder / "back.csv")
     assert (folder / "back.csv").read_bytes() == source.read_bytes()

@@ -155,9 +155,9 @@ def _denoise(quick: bool) -> Experiment:
     cases = []
     for coil in (False, True):
         for unit in (False, True):
-            data = Data("coil" if coil else "mnist", 60 if quick and not coil else 400, unit_after=unit)
+            data = Data("coil" if coil else "mnist", 40 if quick and not coil else 400, unit_after=unit)
             if quick and coil:
-                data = Data("coil", objects=2, rotations=1, views=24, unit_after=unit)
+                data = Data("coil", objects=2, rotations=1, views=16, unit_after=unit)
             for corruption in (GAUSSIAN, OCCLUSION):
                 if quick and unit != (corruption is OCCLUSION):
                     continue
@@ -194,7 +194,7 @@ def _time(quick: bool) -> Experiment:
         method("our default, its parameters given", "KernelRecovery", "fixed before: what the default chose on seed 90",
                **CHOSEN_ON_SEED_90),
     )  # fmt: skip
-    case = Case("MNIST, Gaussian (energy)", Data("mnist", 60 if quick else 400), GAUSSIAN, methods, 1 if quick else 5)
+    case = Case("MNIST, Gaussian (energy)", Data("mnist", 40 if quick else 400), GAUSSIAN, methods, 1 if quick else 5)
     return Experiment("time", "Table 2: seconds of one fit", "faster than KPCA and GRPCA", (case,), serial=True)
 
 

@@ -35,6 +35,7 @@ def write_pages(experiment: Experiment, store: Store, seeds: int | None = None) 
             path = store.folder / f"{experiment.name}-{name}{suffix}"
             with replacing(path) as temporary:
                 figure.savefig(temporary, dpi=150)
+            figure.set_layout_engine("none")  # the second format has the layout of the first
             written.append(path)
         names.append(f"{experiment.name}-{name}.png")
     for suffix, text in ((".md", markdown), (".html", page)):

@@ -5,7 +5,7 @@ rows that were held out of the reference. The parameters that bring those back b
 first residuals are no better than the first settings, so this is done twice.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.model.errors import EntryError, RowError, RowSum
 from kernmend.model.kernels import Kernel
-from kernmend.repair.cost import DOUBT, Cost, Judge, excess
+from kernmend.repair.cost import DOUBT, Cost, Judge, excess, is_slow
 from kernmend.repair.mender import MAX_REFERENCE, Mender, Settings
 
 CUTOFFS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -44,12 +44,17 @@ MANY_FEATURES = 16
 PASSES = 1, 3
 """Passes over the axes of the grid, at most, with the first and the second injected errors. With 0 and 2 wrong entries
 are taken for wrong rows more often."""
+WORTHWHILE = 0.99
+"""Share of the cost that a pass must leave for another one to follow: a gain below 1 % is due to the rows drawn,
+not of the settings."""
 FILLING_PASSES = 2
 """Passes over kernels and cut-offs for wrong entries, at most."""
 HELD_OUT = 0.2
 """Share of the good rows that is held out, at most."""
 MAX_INJECTED = 40
 """Rows that are held out, at most: more do not change the choice."""
+FEW_INJECTED = 12
+"""Rows into which the first errors are injected, at most, where trials take time: they decide only on the second."""
 SEARCH_ITERATIONS = 25
 """Iterations of each trial: enough to order the settings. With 12 the error model of entries, which takes longer, loses
 to that of rows where single entries are wrong."""
@@ -92,6 +97,11 @@ class Injection:
     held: Array
     donors: Array
     judge: Judge | None
+
+    def fewer(self) -> "Injection":
+        """Return the first `FEW_INJECTED` of the rows, and of those with errors, where trials take time."""
+        few = FEW_INJECTED if is_slow(self.mender) else None
+        return replace(self, held=self.held[:few], donors=self.donors[:few])
 
     def cost(self, settings: Settings, *, whole: bool, racing: bool = False) -> "Cost":
         """Inject what these settings take off the flagged rows; return the cost of any settings.
@@ -147,7 +157,8 @@ def calibrate(
         {error: error.forces if evidence.lam is None else (1.0,) for error in errors},
     )
     injection = evidence.hold_out(seed)
-    settings = injection.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
+    few = injection.fewer()
+    settings = few.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
     favoured = settings.error
     tried = 0
 
@@ -159,15 +170,15 @@ def calibrate(
             callback(tried, value)
         return value if settings.error == favoured else DOUBT * value
 
-    start, coarse = grid.middle(), set(grid.forces)
-    for passes in PASSES:
-        cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
+    start, others = grid.middle(), grid.coarse()
+    for trials, passes in zip((few, injection), PASSES, strict=True):
+        cost = trials.cost(settings, whole=favoured.by_entry, racing=True)
         try:
-            settings = grid.climb(start, told, coarse=coarse, passes=passes)
+            settings = grid.climb(start, told, others=others, passes=passes, prepare=cost.prepare)
         except KeyboardInterrupt:
             best = min(cost.known, key=cost, default=grid.middle())
             return Calibration(best, cost.share(best) if best in cost.known else 1.0, True)
-        start, coarse = grid.nearest(settings), cost.rivals(settings)
+        start, others = grid.nearest(settings), cost.rivals(settings)
     return Calibration(settings, cost.share(settings), False)
 
 
@@ -201,7 +212,7 @@ def choose_filling(
 
     cutoffs = CUTOFFS if mender.fixed_cutoff is None else (CUTOFFS[1],)
     grid = Grid(tuple(kernels), cutoffs, {RowError: (0.5,)})
-    best = grid.climb(grid.middle(), cost, coarse=(), passes=FILLING_PASSES)
+    best = grid.climb(grid.middle(), cost, others=(), passes=FILLING_PASSES)
     return best if cost(best) < float(np.abs(start - truth)[hidden].sum()) else None
 
 
@@ -230,23 +241,48 @@ class Grid:
         """Return the settings themselves if their error model is one to choose from, else the middle."""
         return settings if settings.error in self.forces else replace(self.middle(), kernel=settings.kernel)
 
+    def coarse(self) -> list[Settings]:
+        """Return the settings in the middle with every third force of each error model."""
+        middle = self.middle()
+        return [
+            replace(middle, error=error, force=force) for error in self.forces for force in self.forces[error][1::3]
+        ]
+
     def climb(
-        self, start: Settings, cost: Callable[[Settings], float], *, coarse: Collection[type[RowSum]], passes: int
+        self,
+        start: Settings,
+        cost: Callable[[Settings], float],
+        *,
+        others: Iterable[Settings],
+        passes: int,
+        prepare: Callable[[Iterable[Settings]], None] = lambda several: None,
     ) -> Settings:
-        """Return the best settings found from `start`: first over some error models' forces, then axis by axis."""
-        forces = [replace(start, error=e, force=f) for e in self.forces if e in coarse for f in self.forces[e][1::3]]
-        best = min([start, *forces], key=cost)
+        """Return the best settings found from the best of `start` and some others, axis by axis.
+
+        `prepare` is told of settings whose costs will be asked for one after the other.
+        """
+        several = [start, *others]
+        prepare(several)
+        best = min(several, key=cost)
         for _ in range(passes):
             before = best
             for axis in ("force", "kernel", "cutoff"):
-                best = self._walk(best, axis, cost)
+                best = self._walk(best, axis, cost, prepare)
             if best.error.by_entry:  # all of them: a small one is worse than none, a larger one may be better
-                best = min((replace(best, refit=refit, grow=grow) for refit, grow in REFITS), key=cost)
-            if best == before:
+                several = [replace(best, refit=refit, grow=grow) for refit, grow in REFITS]
+                prepare(several)
+                best = min(several, key=cost)
+            if cost(best) > WORTHWHILE * cost(before):
                 break
         return best
 
-    def _walk(self, best: Settings, axis: str, cost: Callable[[Settings], float]) -> Settings:
+    def _walk(
+        self,
+        best: Settings,
+        axis: str,
+        cost: Callable[[Settings], float],
+        prepare: Callable[[Iterable[Settings]], None],
+    ) -> Settings:
         """Move along one axis, in either direction, for as long as it helps."""
         axes: dict[str, tuple[Any, ...]] = {
             "force": self.forces[best.error],
@@ -255,6 +291,8 @@ class Grid:
         }
         places = axes[axis]
         here = places.index(getattr(best, axis))
+        beside: list[dict[str, Any]] = [{axis: places[k]} for k in (here + 1, here - 1) if 0 <= k < len(places)]
+        prepare([replace(best, **each) for each in beside])
         for direction in (1, -1):
             place = here + direction
             moved = False

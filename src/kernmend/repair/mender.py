@@ -72,7 +72,7 @@ class Mender:
         key = settings.kernel, self.cutoff(settings), within
         if self._last is None or self._last[:3] != key:
             self._last = None  # before the next one is made
-            L = self._span.coordinates(self.L) if within and self._span else self.L
+            L = self._coordinates if within and self._span else self.L
             s, U = self._spectrum(settings.kernel, key[1])
             self._last = *key, Reference.from_eigenpairs(settings.kernel, L, s, U, key[1])
         return self._last[3]
@@ -92,6 +92,7 @@ class Mender:
     def forget_reference(self) -> None:
         """Keep the eigendecompositions only: the reference is as large, and soon made of them."""
         self._last = None
+        self.__dict__.pop("_coordinates", None)
 
     def lam(self, settings: Settings) -> float:
         """Return the weight of the error term that the force stands for."""
@@ -189,6 +190,11 @@ class Mender:
     @cached_property
     def _span(self) -> Span | None:
         return Span.of(self.L)
+
+    @cached_property
+    def _coordinates(self) -> Array:
+        """The good rows in coordinates of their span."""
+        return self.L if self._span is None else self._span.coordinates(self.L)
 
     @cached_property
     def filler(self) -> Filler:

@@ -19,6 +19,8 @@ _MAX_HALVINGS = 25
 # Number of iterations in a row that must fall by less than the tolerance for the row to be done: one short step, on a
 # plateau or after a halving, does not show that it has arrived, and where it occurs is a matter of rounding.
 _PATIENCE = 2
+# Which entries of a small matrix are on or below its diagonal.
+_LOWER = np.tri(PAIRS, dtype=bool)
 # Number of features up to which the pairs of many rows are copied and multiplied at once: a loop over rows costs more.
 _SMALL = 64
 # Largest entry of a gradient that counts as 0; the square of this is still above 0.
@@ -164,10 +166,11 @@ class _Rows:
         expected = np.einsum("ij,ij->i", g, moved)
         good: NDArray[np.bool_] = np.isfinite(value) & (value <= f + _ARMIJO * np.minimum(expected, 0.0)) & (value < f)
         if good.any():
-            done = rows[good]
-            new_g = self.box.mask(gradient(slice(None) if good.all() else good), trial[good], done)
-            self.memory.store(done, moved[good], new_g - g[good], new_g)
-            self.a[done], self.f[done], self.g[done] = trial[good], value[good], new_g
+            some: Some = slice(None) if good.all() else good  # without copies where all take it
+            done = rows[some]
+            new_g = self.box.mask(gradient(some), trial[some], done)
+            self.memory.store(done, moved[some], new_g - g[some], new_g)
+            self.a[done], self.f[done], self.g[done] = trial[some], value[some], new_g
         bad = rows[~good]
         self.step[bad] *= 0.5
         self.halvings[bad] += 1
@@ -184,10 +187,14 @@ class _Rows:
 
 def _note(trace: list[Array], rows: _Rows, ended: Index) -> None:
     """Append to the trace the values of rows that have ended an iteration; rows may be ahead of others."""
-    while ended.size and len(trace) <= rows.count[ended].max():
+    if not ended.size:
+        return
+    counts = rows.count[ended]
+    first, last = int(counts.min()), int(counts.max())
+    while len(trace) <= last:
         trace.append(np.full_like(rows.f, np.nan))
-    for number in np.unique(rows.count[ended]):
-        some = ended[rows.count[ended] == number]
+    for number in range(first, last + 1):
+        some = ended if first == last else ended[counts == number]
         trace[number][some] = rows.f[some]
 
 
@@ -226,7 +233,7 @@ class Memory:
         self.newest[new], self.kept[new] = place, np.minimum(self.kept[new] + 1, PAIRS)
         self.pairs[new, place], self.pairs[new, PAIRS + place] = s[curved], y[curved]
         before, after, with_s = self.with_g[new], np.empty((rows.size, 2 * PAIRS)), np.empty((rows.size, PAIRS))
-        if self.is_small:
+        if self._at_once(rows):
             pairs = self._of(rows)
             np.matmul(pairs, g[:, :, np.newaxis], out=after[:, :, np.newaxis])
             np.matmul(pairs[:, PAIRS:], s[:, :, np.newaxis], out=with_s[:, :, np.newaxis])
@@ -240,6 +247,10 @@ class Memory:
         self.sy[new, :, place], self.sy[new, place, :] = with_y[:, :PAIRS], with_s[curved]
         self.yy[new, :, place] = self.yy[new, place, :] = with_y[:, PAIRS:]
         self.yy[new, place, place] = yy[curved]
+
+    def _at_once(self, rows: NDArray[np.intp]) -> bool:
+        """Return whether products with the pairs of some rows are one call: those are all, or small enough to copy."""
+        return self.is_small or rows.size == len(self.pairs)
 
     def _of(self, rows: NDArray[np.intp]) -> Array:
         """Return the pairs of some rows; without a copy if that is all of them."""
@@ -255,7 +266,7 @@ class Memory:
         known = np.flatnonzero(self.kept[rows] > 0)
         if known.size:
             length, weights = self._coefficients(rows[known])
-            if self.is_small:
+            if self._at_once(known):
                 combined = np.matmul(weights[:, np.newaxis], self._of(rows[known]))[:, 0]
                 out[known] = g[known] * length + combined
                 return out
@@ -270,7 +281,7 @@ class Memory:
         place, there = (self.newest[rows, np.newaxis] - ages) % PAIRS, ages < self.kept[rows, np.newaxis]
         at, pairs = rows[:, np.newaxis], there[:, :, np.newaxis] & there[:, np.newaxis, :]
         both = rows[:, np.newaxis, np.newaxis], place[:, :, np.newaxis], place[:, np.newaxis, :]
-        T = np.tril(self.sy[both]) * pairs  # s_i'y_j for j not older than i
+        T = self.sy[both] * (pairs & _LOWER[: ages.size, : ages.size])  # s_i'y_j for j not older than i
         diagonal = T[:, ages, ages]
         T[:, ages, ages] = np.where(there, diagonal, 1.0)
         yy = self.yy[both] * pairs
@@ -279,8 +290,8 @@ class Memory:
         alpha = _solve(T, sg)  # q = g - sum alpha_j y_j
         change = _solve(T.transpose(0, 2, 1), diagonal * alpha - length * (yg - np.einsum("ijk,ik->ij", yy, alpha)))
         weights = np.zeros((rows.size, 2 * PAIRS))  # of length q + sum change_j s_j
-        np.put_along_axis(weights, place, change, axis=1)
-        np.put_along_axis(weights, PAIRS + place, -length * alpha, axis=1)
+        number = np.arange(rows.size)[:, np.newaxis]
+        weights[number, place], weights[number, PAIRS + place] = change, -length * alpha
         return length, weights
 
 
