@@ -52,16 +52,19 @@ def check_missing(X: Array, feature_names: Sequence[str] | None = None) -> NDArr
     rows, columns = (np.flatnonzero(missing.all(axis=axis)).tolist() for axis in (1, 0))
     if columns:
         names = [str(j) if feature_names is None else repr(str(feature_names[j])) for j in columns]
-        raise ValueError(f"nothing is observed in {_list('column', names)}: drop it, or give it at least one value")
+        raise ValueError(f"nothing is observed in {_list('column', names)}")
     if rows:
         names = [str(i) for i in rows]
-        raise ValueError(f"nothing is observed in {_list('row', names)}: drop it, or give it at least one value")
+        raise ValueError(f"nothing is observed in {_list('row', names)}")
     return missing
 
 
 def _list(what: str, names: list[str]) -> str:
+    """Return which rows or columns these are, and what to do with them."""
+    if len(names) == 1:
+        return f"{what} {names[0]}: drop it, or give it at least one value"
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:5])}{more}"
+    return f"{what}s {', '.join(names[:5])}{more}: drop them, or give each at least one value"
 
 
 def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
