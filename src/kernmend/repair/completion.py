@@ -94,18 +94,23 @@ def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
     return filled
 
 
-def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
+def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS, left_out: NDArray[np.intp] | None = None) -> Array:
     """Return rows with each missing entry at the mean of the nearest rows of L, which lack nothing.
+
+    `left_out` has the number of a row of L for each row that does not count for it.
 
     >>> import numpy as np
     >>> fill_from(np.array([[0.0, 0.0], [5.0, 6.0]]), np.array([[0.1, np.nan]]), n_neighbors=1)
     array([[0.1, 0. ]])
     """
-    out, missing, k = X.copy(), np.isnan(X), min(n_neighbors, len(L))
+    out, missing, k = X.copy(), np.isnan(X), min(n_neighbors, len(L) - (left_out is not None))
     incomplete = np.flatnonzero(missing.any(axis=1))
     for block in row_blocks(incomplete.size, max(L.shape[0], k * L.shape[1])):
         rows = incomplete[block]
-        nearest = np.argpartition(observed_squared_distances(X[rows], L), k - 1, axis=1)[:, :k]
+        distances = observed_squared_distances(X[rows], L)
+        if left_out is not None:
+            distances[np.arange(rows.size), left_out[rows]] = np.inf
+        nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
         out[rows] = np.where(missing[rows], L[nearest].mean(axis=1), X[rows])
     return out
 

@@ -21,7 +21,7 @@ from kernmend.linalg.distances import median_observed_squared_distance, row_bloc
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.kernels import RBF
 from kernmend.repair.completion import COMPLETION_WIDTH, complete, fill_from
-from kernmend.solvers.reference import Reference, move_into_span
+from kernmend.solvers.reference import Others, Reference, move_into_span
 
 # Rows that are completed together, at most, and of the reference of all others: with 300, errors on digits, faces and
 # surfaces grow by a tenth; with 1,000 it takes three times as long, and they fall by a twentieth.
@@ -87,6 +87,16 @@ class Filler:
             if callback is not None:
                 callback(block.stop, block.stop / incomplete.size)
         return out
+
+
+def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp]) -> Array:
+    """Return rows with missing entries filled in as `Filler` does it, each against all rows of `L` but one.
+
+    `left_out` has the number of that row of `L` for each row. `L` has two rows at least.
+    """
+    others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, TAIL * EPS, left_out)
+    start = fill_from(L, X, left_out=left_out)
+    return move_into_span(others, start, np.isnan(X), scale=0.1 * scale, max_iter=ROW_ITER)
 
 
 def in_turn(n_missing: NDArray[np.intp]) -> NDArray[np.intp]:
