@@ -129,7 +129,7 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
 def _hiding(
     rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, level: float, seed: int
 ) -> "Trial":
-    """Return the good rows in which entries are hidden: those that lack nothing if there are enough, `TRIED` at most."""
+    """Return the good rows in which entries are hidden: `TRIED` at most, that lack nothing if so many do."""
     rng = np.random.default_rng(seed)
     return Trial(rows, fitted, good, factors, level, rng.permutation(_in_order(fitted, good, FEWEST))[:TRIED], rng)
 
