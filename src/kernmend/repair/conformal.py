@@ -70,7 +70,7 @@ class Residuals(NamedTuple):
     """Residuals of one kind of change, in units of their scales, with how much each counts.
 
     `limits` are the quantiles above which their intervals would be wider than their columns, `wrong` says which values
-    were wrong.
+    were wrong, NaN for those that changed too little to count as found wrong.
     """
 
     kind: int
@@ -122,7 +122,8 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
         together = (np.concatenate([np.zeros(0), *(each[k] for each in parts)])[some] for k in range(1, 5))
         values, limits, share, weights = together
         quantiles.append(conformal_quantile(values, level, weights, limits))
-        wrong.append(float(np.average(share, weights=weights)) if weights.any() else 1.0)
+        marked = ~np.isnan(share)
+        wrong.append(float(np.average(share[marked], weights=weights[marked])) if weights[marked].any() else 1.0)
     return Intervals.against(L, level, np.array(quantiles), np.array(wrong), factors)
 
 
@@ -268,11 +269,12 @@ class Trial:
         Rows that are not flagged are left out.
         """
         X, truth = np.vstack([group.X for group in groups]), np.tile(self.truth, (len(groups), 1))
-        wrong = np.not_equal(X, truth)
         X, truth = self.rows.units.again(X, truth)
         filled = self.against.fill(X)
         found = self.against.detector.find(filled, entry_scores=False)
         A = self.against.mend_found(X, filled, found)[0]
+        marked = self.against.per_row(X, A, found)["entry_outliers_"]
+        wrong = np.where(marked, np.abs(X - truth) > self.rows.entry_tolerance, np.nan)
         kinds, changed = self.against.kinds(found), (A != X) & found.rows[:, np.newaxis]
         parts = (np.split(each, len(groups)) for each in (A, truth, wrong, kinds, changed))
         return [each for group, *of_group in zip(groups, *parts, strict=True) for each in self._of(group, *of_group)]
