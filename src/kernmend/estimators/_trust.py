@@ -67,7 +67,7 @@ class Explained:
         new = np.asarray(est.recovered_)[numbers]
         old = new.copy()
         old[np.isin(numbers, est._changed_rows)] = est._originals
-        return list_changes(est._row_mender, numbers, old, new, found, by_share=by_share(est))
+        return list_changes(est, numbers, old, new, found)
 
     def changes_of(self, X: Any) -> Changes:
         """Return what `transform` changes in rows, seen or new: every value, with its interval and the reason.
@@ -91,7 +91,7 @@ class Explained:
                 numbers.append(some.start + which)
         together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         rows, before, after = (np.concatenate(each) for each in (numbers, old, new))
-        return list_changes(self._row_mender, rows, before, after, together, by_share=by_share(est))
+        return list_changes(est, rows, before, after, together)
 
     @property
     def confidence_(self) -> Array:
@@ -151,15 +151,14 @@ class Explained:
         return self
 
 
-def list_changes(
-    rows: RowMender, numbers: NDArray[np.intp], old: Array, new: Array, found: dict[str, Any], *, by_share: bool
-) -> Changes:
-    """Return the changes of rows `old` to `new`, whose numbers in the data are `numbers`.
+def list_changes(est: Any, numbers: NDArray[np.intp], old: Array, new: Array, found: dict[str, Any]) -> Changes:
+    """Return the changes that an estimator made of rows `old` to `new`, whose numbers in the data are `numbers`.
 
-    `found` has what was found of these rows, by the names of the estimator's attributes. `by_share` says that a share
-    of the rows was flagged: then no flagged row is one that the user called wrong, however low its score. Unsure values
-    that were left as they are become changes that are not accepted, to what transform would make of them.
+    `found` has what was found of these rows, by the names of the estimator's attributes. If a share of the rows was
+    flagged, no flagged row is one that the user called wrong, however low its score. Unsure values that were left as
+    they are become changes that are not accepted, to what transform would make of them.
     """
+    rows: RowMender = est._row_mender
     made, unsure = changed_entries(old, new), found["unsure_"]
     if rows.unsure == "keep" and unsure.any():
         some = unsure.any(axis=1)
@@ -179,9 +178,9 @@ def list_changes(
         scores = np.where(whole, scores, found["entry_scores_"][which])
     records["score"] = np.where(missing, np.nan, scores)
     records["accepted"] = made[which]
-    known = found["outlier_scores_"][at] <= (-np.inf if by_share else rows.detector.threshold)
+    known = found["outlier_scores_"][at] <= (-np.inf if by_share(est) else rows.detector.threshold)
     sides = (np.broadcast_to(side, which.shape)[which] for side in ranges(rows, old))
-    return Changes(records, Reasons(whole, known, unsure[which], *sides))
+    return Changes(records, Reasons(whole, known, unsure[which], *sides), getattr(est, "feature_names_in_", None))
 
 
 def confidence(scores: Array, flags: NDArray[np.bool_], threshold: float) -> Array:
