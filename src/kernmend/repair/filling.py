@@ -9,7 +9,7 @@ together, and all others one by one, in blocks, against those. The rows that com
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -40,6 +40,8 @@ MAX_ITER = 500
 ROW_ITER = 30
 # Rows that are filled in at a time.
 BLOCK = 2000
+# Entries of rows that are filled in at a time to see how well that works: a solver keeps some 20 arrays of them.
+AT_A_TIME = 60_000
 
 Counter = Callable[[int, float], None] | None
 """Told the number of rows done so far, and the share that was."""
@@ -95,8 +97,11 @@ def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp]) -
     `left_out` has the number of that row of `L` for each row. `L` has two rows at least.
     """
     others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, TAIL * EPS, left_out)
-    start = fill_from(L, X, left_out=left_out)
-    return move_into_span(others, start, np.isnan(X), scale=0.1 * scale, max_iter=ROW_ITER)
+    out, missing = fill_from(L, X, left_out=left_out), np.isnan(X)
+    for rows in row_blocks(*X.shape, elements=AT_A_TIME):
+        some = replace(others, left_out=left_out[rows])
+        out[rows] = move_into_span(some, out[rows], missing[rows], scale=0.1 * scale, max_iter=ROW_ITER)
+    return out
 
 
 def in_turn(n_missing: NDArray[np.intp]) -> NDArray[np.intp]:
