@@ -210,8 +210,16 @@ def test_a_table_of_changes():
     assert tuple(frame.columns) == FIELDS
     assert frame["label"].tolist() == ["x", "x", "y", "y", "z", "z"]
     assert frame["column"].tolist() == names * 3
+    assert Changes(made(6), names=names)[2:4].to_frame()["column"].tolist() == names
     plain = Changes(made(6)).to_frame()
     assert plain["label"].tolist() == plain["row"].tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_table_of_changes_has_the_names_of_the_fitted_frame():
+    data = pd.DataFrame(table()[1], columns=list("abcdef"))
+    est = KernelRecovery().fit(data)
+    for changes in (est.changes_, est.changes_of(data)):
+        assert changes.to_frame()["column"].tolist() == ["abcdef"[j] for j in changes.records["column"]]
 
 
 def test_without_pandas_a_table_is_refused(monkeypatch):

@@ -87,13 +87,13 @@ def test_median_where_no_row_can_be_compared():
 def test_whole_rows_and_columns_are_named():
     X = np.ones((4, 3))
     X[:, 1] = np.nan
-    with pytest.raises(ValueError, match="nothing is observed in column 1:"):
+    with pytest.raises(ValueError, match="nothing is observed in column 1: drop it, or give it at least one value"):
         check_missing(X)
     with pytest.raises(ValueError, match="nothing is observed in column 'height'"):
         check_missing(X, ["age", "height", "weight"])
     X = np.ones((9, 3))
     X[2:] = np.nan
-    with pytest.raises(ValueError, match=r"nothing is observed in rows 2, 3, 4, 5, 6 and 2 more"):
+    with pytest.raises(ValueError, match=r"rows 2, 3, 4, 5, 6 and 2 more: drop them, or give each at least one"):
         fill_missing(X)
 
 

@@ -7,7 +7,7 @@ from sklearn.linear_model import LinearRegression
 from test_intervals import table
 
 from kernmend import KernelRecovery
-from kernmend.estimators._trust import confidence
+from kernmend.estimators._trust import BY_NATURE, believed, confidence
 from kernmend.repair.explain import CellReason, Explanation
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")
@@ -235,6 +235,26 @@ def test_confidence_is_that_share_of_wrong_rows():
         right.append(bad[flags].mean())
         sure.append(least)  # of all rows from the threshold on
     assert abs(np.mean(right) - np.mean(sure)) < 0.05
+
+
+def test_confidence_allows_for_rows_that_are_far_out_by_nature():
+    """However small its chance, a row that is alone may be one of them; of many such rows few can be."""
+    scores = np.zeros(500)
+    scores[:1] = 200.0
+    assert confidence(believed(scores), scores > 4.0, -np.inf)[0] == pytest.approx(1.0 - BY_NATURE)
+    scores[:20] = 200.0
+    assert confidence(believed(scores), scores > 4.0, -np.inf)[0] == pytest.approx(1.0 - BY_NATURE / 20)
+    assert (np.diff(believed(np.linspace(0.0, 12.0, 50))) > 0).all()  # the order of the rows stays
+
+
+def test_rows_that_were_given_as_wrong_are_wrong(data):
+    wrong = np.zeros(len(data), dtype=bool)
+    wrong[np.flatnonzero(~fit(data).outliers_)[:2]] = True
+    est = KernelRecovery().fit(data, wrong=wrong)
+    np.testing.assert_array_equal(est.confidence_[wrong], 1.0)
+    others = est.outliers_ & ~wrong
+    assert (est.confidence_[others] < 1.0).all()
+    assert (est.confidence_[others] > 0.5).all()
 
 
 def test_confidence_of_entries_is_that_of_the_row_times_the_share_in_the_trials(data):

@@ -12,8 +12,8 @@ from kernmend.model.kernels import RBF
 from kernmend.model.penalties import LogDetPenalty
 from kernmend.repair import filling
 from kernmend.repair.completion import fill_from, fill_missing
-from kernmend.repair.filling import Filler, fill_table
-from kernmend.solvers.reference import Reference
+from kernmend.repair.filling import Filler, fill_table, fill_without
+from kernmend.solvers.reference import Others, Reference
 
 
 def with_holes(n, d, share, seed=0):
@@ -68,6 +68,34 @@ def test_fill_from_is_the_mean_of_the_nearest_rows():
     X = with_holes(15, 6, 0.4, seed=1)[2]
     one_by_one = [fill_missing(np.vstack([L, row]))[-1] for row in X]
     np.testing.assert_allclose(fill_from(L, X), one_by_one, atol=1e-12)
+
+
+@pytest.mark.parametrize("ridge", [1e-2, 1e-4])
+def test_the_span_of_the_others_is_that_without_the_row(ridge):
+    L = make_cubic_surface(30, 6, random_state=0)
+    kernel, A, left_out = RBF(0.05), L[:8] + 0.1, np.array([0, 1, 2, 3, 9, 9, 20, 29])
+    others = Others.of(kernel, L, ridge, 0.0, left_out)
+    dist2, gradient = others.squared_values(A)
+    slopes = gradient(slice(None))
+    for i, without in enumerate(left_out):
+        rest = np.delete(L, without, axis=0)
+        reference = Reference.with_ridge(kernel, rest, *eigenpairs(kernel.gram(rest)), ridge, 0.0)
+        value, slope = reference.squared_rows(A[[i]])
+        np.testing.assert_allclose(dist2[i], value[0], rtol=1e-6)
+        np.testing.assert_allclose(slopes[i], slope[0], rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(others.rows(np.array([i])).squared_values(A[[i]])[0][0], dist2[i])
+
+
+def test_a_row_is_filled_in_without_itself():
+    """As if the row were not among the others: what it was before entries were hidden must not be seen."""
+    truth = make_cubic_surface(80, 6, random_state=0)
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((20, truth.shape[1])) < 0.1, np.nan, truth[:20])
+    scale = Filler.against(truth).scale
+    filled = fill_without(truth, scale, X, np.arange(20))
+    alone = np.vstack([Filler(np.delete(truth, i, axis=0), scale).fill(X[[i]]) for i in range(20)])
+    np.testing.assert_array_equal(filled[~np.isnan(X)], X[~np.isnan(X)])
+    np.testing.assert_allclose(filled, alone, atol=0.02 * truth.std())
 
 
 @pytest.mark.parametrize(("share", "better"), [(0.02, 0.3), (0.3, 0.3)])

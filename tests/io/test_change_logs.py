@@ -176,13 +176,13 @@ def test_keys_that_were_absent_are_taken_away_again(tmp_path, line):
 
 def whole_content(path):
     """Return what must come back: files of a folder or an archive, unpacked; None where only values do."""
-    if path.suffix in (".csv", ".jsonl", ".npy", ".nc"):
+    if path.suffix in (".csv", ".jsonl", ".npy", ".npz", ".nc", ".tif"):
         return path.read_bytes()
     if path.name.endswith(".csv.gz"):
         import gzip
 
         return gzip.decompress(path.read_bytes())
-    if path.name.endswith((".csv.zip", ".npz")):
+    if path.name.endswith(".csv.zip"):
         with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
             return {name: archive.read(name) for name in archive.namelist()}
     return None

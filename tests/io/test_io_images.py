@@ -314,6 +314,24 @@ def test_pages_of_a_tiff_are_rows(tmp_path, pages, options):
     with tifffile.TiffFile(again) as file, tifffile.TiffFile(path) as old:
         assert_array_equal([page.asarray().ravel() for page in file.pages], A)
         assert [page.description for page in file.pages] == [page.description for page in old.pages]
+    if not {"compression", "tile"} & options.keys():
+        assert read(again).write(tmp_path / "back.tif", data.X).read_bytes() == raw
+
+
+def test_pages_that_share_their_pixels_are_mended_apart(tmp_path):
+    with tifffile.TiffWriter(tmp_path / "stack.tif") as file:
+        for page in GREY:
+            file.write(page, contiguous=False)
+    raw = bytearray((tmp_path / "stack.tif").read_bytes())
+    with tifffile.TiffFile(tmp_path / "stack.tif") as file:
+        first, second = (page.tags["StripOffsets"] for page in file.pages[:2])
+        raw[second.valueoffset : second.valueoffset + 4] = raw[first.valueoffset : first.valueoffset + 4]
+    (tmp_path / "stack.tif").write_bytes(raw)
+    data = read(tmp_path / "stack.tif")
+    assert_array_equal(data.X[0], data.X[1])
+    A = data.X.copy()
+    A[1, 3] = 255 - A[1, 3]
+    assert_array_equal(read(data.write(tmp_path / "out.tif", A)).X, A)
 
 
 def test_a_tiff_of_one_page_or_of_pages_that_differ(tmp_path):

@@ -159,6 +159,10 @@ def test_dashes_and_points_are_missing_though_they_are_many(tmp_path, mark):
     ("content", "message"),
     [
         ("a,b,c\n", "no column of numbers was found: it has a header and no rows below"),
+        ("# 5 rows, of a, b\na,b,c\n", "no column of numbers was found: it has a header and no rows below"),
+        ("a,b,c\n,,\n,,\n", "no column of numbers was found: it has a header and only empty cells below"),
+        (",,\n,,\n,,\n", "holds only empty cells"),
+        ("# a\n# b, c\n", "holds no rows"),
         ("<html><table><tr><td>1</td></tr></table></html>", "is a web page or XML: save the table as csv or xlsx"),
     ],
 )

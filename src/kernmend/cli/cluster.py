@@ -18,7 +18,7 @@ from kernmend.cli import words as cli_words
 from kernmend.cli import work as cli_work
 from kernmend.cli.targets import Refused, check_free, find_targets, input_file
 from kernmend.estimators._progress import counting_bar
-from kernmend.estimators._trust import OF_ROWS, by_share, list_changes
+from kernmend.estimators._trust import OF_ROWS, list_changes
 from kernmend.io import ChangeLog, FileError, _blocks
 from kernmend.io._change_log import joined
 from kernmend.io.changes import Found, make_log
@@ -128,7 +128,7 @@ def _mend_one(
     if log:
         which = np.flatnonzero(((A != X) | found["unsure_"]).any(axis=1))
         told = {name: found[name][which] for name in OF_ROWS if name in found}
-        listed = list_changes(model._rows, which, X[which], A[which], told, by_share=by_share(model))
+        listed = list_changes(model, which, X[which], A[which], told)
         changes = make_log(blocks.source(k), values, Found(scores, flags, listed.records))
         changes = replace(changes, row=changes.row + start)
     return scores, flags, int(changed.sum()), int((changed & np.isnan(X)).sum()), changes

@@ -189,7 +189,7 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
     whole = CsvGrid(ask.path, text, delimiter, ends, None, np.arange(0), 0, Header(False))
     filled = _filled(whole)
     if not len(filled):
-        raise FileError(f"{ask.path}: holds no rows")
+        raise FileError(f"{ask.path}: holds {_nothing(whole)}")
     top = _top(whole, filled)
     missing = frozenset(MISSING | set(ask.missing))
     above = 1 if said and len(top) > 1 else _preamble(top, missing, ask.layout.header)
@@ -197,7 +197,8 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
     filled, top = filled[above:], top[above:]
     first = top[0]
     if len(filled) == 1 and not any(map(is_number, first)):
-        raise FileError(f"{ask.path}: no column of numbers was found: it has a header and no rows below")
+        under = _nothing(whole, int(filled[0]) + 1)
+        raise FileError(f"{ask.path}: no column of numbers was found: it has a header and {under} below")
     width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
     sample = [first, *(row for row in top[1:] if len(row) == width)]
     found = find_header(sample, missing, ask.layout.header)
@@ -212,6 +213,13 @@ def _cut(text: Text, ask: Request) -> CsvGrid:
         rows = np.arange(rows[0], rows[-1] + 1, dtype=rows.dtype)
     header = first if found.names else None
     return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above, below, len(comments))
+
+
+def _nothing(grid: CsvGrid, below: int = 0) -> str:
+    """Return what the records from number `below` on are that hold nothing: rows of empty cells, or no rows."""
+    records = map(grid.record, range(below, len(grid.ends)))
+    empty = any(grid.delimiter in record and not record.startswith("#") for record in records)
+    return "only empty cells" if empty else "no rows"
 
 
 def _top(grid: CsvGrid, filled: Ends) -> list[list[str]]:

@@ -1,13 +1,15 @@
 """TIFF files taken apart into pages, and written with other pixels on some of them: the others keep every byte.
 
-A file is a header and a chain of directories, one a page, each a list of tags that say where the pixels are. A mended
-page gets a new directory and new pixels at the end of the file, not compressed; the chain then leads there. See "TIFF
-6.0", Adobe, and for files of 64 bits "BigTIFF".
+A file is a header and a chain of directories, one a page, each a list of tags that say where the pixels are. Pixels
+that are not compressed are replaced where they are, so that they can be taken back byte for byte. Any other mended page
+gets a new directory and new pixels at the end of the file, not compressed; the chain then leads there. See "TIFF 6.0",
+Adobe, and for files of 64 bits "BigTIFF".
 """
 
 import struct
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,10 +26,15 @@ OLD_PIXELS = frozenset(
 )
 # Number of bytes of a value of a tag, by its type, where that is not one.
 SIZES = {3: 2, 4: 4, 5: 8, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
+# Types of whole numbers, as `struct` has them.
+WHOLE = {3: "H", 4: "I", 16: "Q"}
 # Number of each kind of samples: whole ones without and with a sign, floats.
 KINDS = {"u": 1, "i": 2, "f": 3}
 # Largest number of pages.
 MOST_PAGES = 10**6
+
+Strip = tuple[int, int]
+"""Where a part of the pixels of a page is, and its number of bytes."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +130,15 @@ def _number(form: str, raw: bytes, at: int) -> int:
 def with_pages(raw: bytes, new: dict[int, Any]) -> bytes:
     """Return a file with other pixels on some pages; `new` has (h, w) or (h, w, 3) arrays by the number of the page."""
     layout, pages, out = layout_of(raw), directories(raw), bytearray(raw)
-    before = 8 if layout.big else 4
+    before, strips = 8 if layout.big else 4, _in_place(raw, layout, pages, new)
     for number, page in enumerate(pages):
         link = page.link
-        if number in new:
+        if number in strips:
+            data, done = _bytes(new[number], layout), 0
+            for at, size in strips[number]:
+                out[at : at + size] = data[done : done + size]
+                done += size
+        elif number in new:
             following = _number(layout.place, raw, page.link)
             entries = _with_pixels(out, layout, page, new[number])
             struct.pack_into(layout.place, out, before, len(out))
@@ -139,12 +151,58 @@ def with_pages(raw: bytes, new: dict[int, Any]) -> bytes:
     return bytes(out)
 
 
+def _in_place(raw: bytes, layout: Layout, pages: list[Directory], new: dict[int, Any]) -> dict[int, list[Strip]]:
+    """Return the strips of those mended pages whose pixels are stored as they are, where nothing else stands."""
+    taken: list[tuple[int, int, int]] = [(0, 16 if layout.big else 8, -1)]
+    strips: dict[int, list[Strip]] = {}
+    for number, page in enumerate(pages):
+        size = len(page.entries) * layout.entry + struct.calcsize(layout.count)
+        taken.append((page.link - size, page.link + struct.calcsize(layout.place), -1))
+        offsets, counts = (_values(raw, layout, page, tag) for tag in (OFFSETS, COUNTS))
+        strips[number] = list(zip(offsets, counts, strict=False))
+        taken += [(at, at + count, number) for at, count in strips[number]]
+    taken = sorted(part for part in taken if part[0] < part[1])
+    shared = {owner for one, other in pairwise(taken) if other[0] < one[1] for owner in (one[2], other[2])}
+    shared |= {owner for start, stop, owner in taken if stop > len(raw)}
+    whole = [number for number in new if number not in shared and _plain(raw, layout, pages[number], new[number])]
+    return {number: strips[number] for number in whole if sum(size for _, size in strips[number]) == new[number].nbytes}
+
+
+def _plain(raw: bytes, layout: Layout, page: Directory, pixels: Any) -> bool:
+    """Return whether a page has such pixels, neither compressed nor turned into others."""
+    colours = pixels.shape[2] if pixels.ndim == 3 else 1
+    bits, meaning = (8 * pixels.dtype.itemsize,) * colours, (2 if colours == 3 else 1,)
+    usual = {COMPRESSION: (1,), SAMPLES: (1,), PLANES: (1,), PREDICTOR: (1,), FORMAT: (1,) * colours}  # if not said
+    asked = usual | {BITS: bits, MEANING: meaning, SAMPLES: (colours,), FORMAT: (KINDS[pixels.dtype.kind],) * colours}
+    return all((_values(raw, layout, page, tag) or usual.get(tag)) == value for tag, value in asked.items())
+
+
+def _values(raw: bytes, layout: Layout, page: Directory, tag: int) -> tuple[int, ...]:
+    """Return the whole numbers that a page has for a tag; none where it has others, or the tag is not there once."""
+    entries = [entry for name, entry in page.entries if name == tag]
+    if len(entries) != 1:
+        return ()
+    _, kind, count = struct.unpack_from(layout.order + ("HHQ" if layout.big else "HHI"), entries[0])
+    if kind not in WHOLE:
+        return ()
+    form, room = f"{layout.order}{count}{WHOLE[kind]}", 8 if layout.big else 4
+    place, there = len(entries[0]) - room, entries[0]
+    if struct.calcsize(form) > room:
+        place, there = _number(layout.place, there, place), raw
+    return struct.unpack_from(form, there, place)
+
+
+def _bytes(pixels: Any, layout: Layout) -> bytes:
+    """Return pixels as they stand in a file."""
+    return np.ascontiguousarray(pixels, dtype=pixels.dtype.newbyteorder(layout.order)).tobytes()
+
+
 def _with_pixels(out: bytearray, layout: Layout, page: Directory, pixels: Any) -> list[bytes]:
     """Add pixels to a file and return the entries of their page, in the order of their tags."""
     colours = pixels.shape[2] if pixels.ndim == 3 else 1
     out += b"\0" * (-len(out) % 8)
     start = len(out)
-    data = np.ascontiguousarray(pixels, dtype=pixels.dtype.newbyteorder(layout.order)).tobytes()
+    data = _bytes(pixels, layout)
     out += data + b"\0" * (-len(data) % 8)
     bits, beyond = layout.short(BITS, (8 * pixels.dtype.itemsize,) * colours, len(out))
     out += beyond + b"\0" * (-len(beyond) % 8)

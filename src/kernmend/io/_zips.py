@@ -12,6 +12,8 @@ from kernmend.io._files import FileError, check_expansion, damaged
 
 # Flag of a file in an archive that is encrypted.
 ENCRYPTED = 0x1
+# Version of the format in which sizes have 64 bits.
+ZIP64_VERSION = 45
 
 
 @contextmanager
@@ -67,16 +69,17 @@ def rewrite(source: Path, target: Path, replace: Callable[[ZipInfo, ZipFile], by
         new.comment = old.comment
         for info in old.infolist():
             fresh = ZipInfo(info.filename, info.date_time)
-            fresh.compress_type, fresh.external_attr, fresh.comment = (
-                info.compress_type,
-                info.external_attr,
-                info.comment,
-            )
+            for name in ("compress_type", "external_attr", "comment", "create_system"):
+                setattr(fresh, name, getattr(info, name))
             data = replace(info, old)
-            if data is not None:
-                new.writestr(fresh, data)
-            elif info.is_dir():
+            if info.is_dir() and data is None:
                 new.writestr(fresh, b"")
-            else:
-                with old.open(info) as there, new.open(fresh, "w", force_zip64=info.file_size > 2**30) as here:
+                continue
+            # As NumPy does: sizes of 64 bits though they are not needed.
+            large = info.extract_version >= ZIP64_VERSION or info.file_size > 2**30
+            with new.open(fresh, "w", force_zip64=large) as here:
+                if data is not None:
+                    here.write(data)
+                    continue
+                with old.open(info) as there:
                     shutil.copyfileobj(there, here)

@@ -85,6 +85,8 @@ class Changes(Sequence[Any]):
     reasons : Reasons, optional
         What the reasons are made of, which are written when they are first asked for. Without it those of the records
         stay as they are.
+    names : sequence of str, optional
+        The names of all columns of the data.
 
     Examples
     --------
@@ -99,9 +101,9 @@ class Changes(Sequence[Any]):
     18.3
     """
 
-    def __init__(self, records: Any, reasons: Reasons | None = None) -> None:
+    def __init__(self, records: Any, reasons: Reasons | None = None, names: Any = None) -> None:
         self._records = np.asarray(records, dtype=CHANGE)
-        self._reasons = reasons
+        self._reasons, self._names = reasons, names
 
     @cached_property
     def records(self) -> Any:
@@ -116,7 +118,8 @@ class Changes(Sequence[Any]):
     def __getitem__(self, which: Any) -> Any:
         if isinstance(which, (int, np.integer)):
             return self.records[which]
-        return Changes(self._records[which].copy(), None if self._reasons is None else self._reasons[which])
+        reasons = None if self._reasons is None else self._reasons[which]
+        return Changes(self._records[which].copy(), reasons, self._names)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.records)
@@ -137,7 +140,7 @@ class Changes(Sequence[Any]):
         labels : sequence, optional
             The names of all rows of the data; by default their numbers.
         columns : sequence of str, optional
-            The names of all columns of the data; by default their numbers.
+            The names of all columns of the data; by default those of the DataFrame that was fitted, or their numbers.
 
         Returns
         -------
@@ -151,6 +154,7 @@ class Changes(Sequence[Any]):
         records = self.records
         parts = {name: records[name] for name in FIELDS if name != "label"}
         parts["label"] = parts["row"] if labels is None else np.asarray(labels, dtype=object)[records["row"]]
+        columns = self._names if columns is None else columns
         if columns is not None:
             parts["column"] = np.asarray(columns, dtype=object)[records["column"]]
         return pandas.DataFrame({name: parts[name] for name in FIELDS})

@@ -52,16 +52,19 @@ def check_missing(X: Array, feature_names: Sequence[str] | None = None) -> NDArr
     rows, columns = (np.flatnonzero(missing.all(axis=axis)).tolist() for axis in (1, 0))
     if columns:
         names = [str(j) if feature_names is None else repr(str(feature_names[j])) for j in columns]
-        raise ValueError(f"nothing is observed in {_list('column', names)}: drop it, or give it at least one value")
+        raise ValueError(f"nothing is observed in {_list('column', names)}")
     if rows:
         names = [str(i) for i in rows]
-        raise ValueError(f"nothing is observed in {_list('row', names)}: drop it, or give it at least one value")
+        raise ValueError(f"nothing is observed in {_list('row', names)}")
     return missing
 
 
 def _list(what: str, names: list[str]) -> str:
+    """Return which rows or columns these are, and what to do with them."""
+    if len(names) == 1:
+        return f"{what} {names[0]}: drop it, or give it at least one value"
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:5])}{more}"
+    return f"{what}s {', '.join(names[:5])}{more}: drop them, or give each at least one value"
 
 
 def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
@@ -91,18 +94,23 @@ def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
     return filled
 
 
-def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
+def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS, left_out: NDArray[np.intp] | None = None) -> Array:
     """Return rows with each missing entry at the mean of the nearest rows of L, which lack nothing.
+
+    `left_out` has the number of a row of L for each row that does not count for it.
 
     >>> import numpy as np
     >>> fill_from(np.array([[0.0, 0.0], [5.0, 6.0]]), np.array([[0.1, np.nan]]), n_neighbors=1)
     array([[0.1, 0. ]])
     """
-    out, missing, k = X.copy(), np.isnan(X), min(n_neighbors, len(L))
+    out, missing, k = X.copy(), np.isnan(X), min(n_neighbors, len(L) - (left_out is not None))
     incomplete = np.flatnonzero(missing.any(axis=1))
     for block in row_blocks(incomplete.size, max(L.shape[0], k * L.shape[1])):
         rows = incomplete[block]
-        nearest = np.argpartition(observed_squared_distances(X[rows], L), k - 1, axis=1)[:, :k]
+        distances = observed_squared_distances(X[rows], L)
+        if left_out is not None:
+            distances[np.arange(rows.size), left_out[rows]] = np.inf
+        nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
         out[rows] = np.where(missing[rows], L[nearest].mean(axis=1), X[rows])
     return out
 

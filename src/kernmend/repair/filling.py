@@ -9,7 +9,7 @@ together, and all others one by one, in blocks, against those. The rows that com
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from kernmend.linalg.distances import median_observed_squared_distance, row_bloc
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.kernels import RBF
 from kernmend.repair.completion import COMPLETION_WIDTH, complete, fill_from
-from kernmend.solvers.reference import Reference, move_into_span
+from kernmend.solvers.reference import Others, Reference, move_into_span
 
 # Rows that are completed together, at most, and of the reference of all others: with 300, errors on digits, faces and
 # surfaces grow by a tenth; with 1,000 it takes three times as long, and they fall by a twentieth.
@@ -40,6 +40,8 @@ MAX_ITER = 500
 ROW_ITER = 30
 # Rows that are filled in at a time.
 BLOCK = 2000
+# Entries of rows that are filled in at a time to see how well that works: a solver keeps some 20 arrays of them.
+AT_A_TIME = 60_000
 
 Counter = Callable[[int, float], None] | None
 """Told the number of rows done so far, and the share that was."""
@@ -87,6 +89,19 @@ class Filler:
             if callback is not None:
                 callback(block.stop, block.stop / incomplete.size)
         return out
+
+
+def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp]) -> Array:
+    """Return rows with missing entries filled in as `Filler` does it, each against all rows of `L` but one.
+
+    `left_out` has the number of that row of `L` for each row. `L` has two rows at least.
+    """
+    others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, TAIL * EPS, left_out)
+    out, missing = fill_from(L, X, left_out=left_out), np.isnan(X)
+    for rows in row_blocks(*X.shape, elements=AT_A_TIME):
+        some = replace(others, left_out=left_out[rows])
+        out[rows] = move_into_span(some, out[rows], missing[rows], scale=0.1 * scale, max_iter=ROW_ITER)
+    return out
 
 
 def in_turn(n_missing: NDArray[np.intp]) -> NDArray[np.intp]:

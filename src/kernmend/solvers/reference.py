@@ -8,7 +8,7 @@ here good rows stay as they are, and a row's result does not depend on which oth
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -90,6 +90,10 @@ class Reference:
         lost = float(np.finfo(self.V.dtype).eps) * float(np.sum(self.kernel.diag(self.L))) * largest
         return self.V @ self.V.T if 2 * self.rank > self.L.shape[0] and lost < 1e-2 * _ROUNDING else None
 
+    def rows(self, index: NDArray[np.intp]) -> "Reference":
+        """Return the span for some of the rows that are mended: it is the same for all."""
+        return self
+
     def squared_values(self, A: Array) -> tuple[Array, Callable[[Some], Array]]:
         """Return dist2(a_i) for each row, and a function for the gradient of some, to be called once at most."""
         K = self._rows.gram(A)
@@ -133,6 +137,59 @@ class Reference:
         return root, gradient(slice(None))
 
 
+@dataclass(frozen=True)
+class Others:
+    """The span of all rows of a reference with a ridge but one, another one for each row that is mended: leave-one-out.
+
+    Such a reference has dist2(a) = k(a, a) - k(a, L) P k(L, a), P = (K(L) + ridge I)^-1. Without row i of L it has
+    P - p_i p_i' / P_ii in place of P. `left_out` has i for each row that is mended, `diagonal` is that of P.
+    """
+
+    reference: Reference
+    diagonal: Array
+    left_out: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, kernel: Kernel, L: Array, ridge: float, cutoff: float, left_out: NDArray[np.intp]) -> "Others":
+        """Return the spans of the rows `L` but one; ridge and cut-off are those of `Reference.with_ridge`."""
+        s, U = eigenpairs(kernel.gram(L))
+        reference = Reference.with_ridge(kernel, L, s, U, ridge, cutoff)
+        # Eigenvalues that were left out are about 0.
+        small = np.square(U[:, : s.size - reference.rank]).sum(axis=1)
+        return cls(reference, np.square(reference.V).sum(axis=1) + small / reference.eps, left_out)
+
+    @property
+    def L(self) -> Array:
+        """The reference rows."""
+        return self.reference.L
+
+    @property
+    def eps(self) -> float:
+        """The ridge."""
+        return self.reference.eps
+
+    def rows(self, index: NDArray[np.intp]) -> "Others":
+        """Return the spans for some of the rows that are mended."""
+        return replace(self, left_out=self.left_out[index])
+
+    def squared_values(self, A: Array) -> tuple[Array, Callable[[Some], Array]]:
+        """Return dist2(a_i) for each row, and a function for the gradient of some, to be called once at most."""
+        kernel, fixed, V = self.reference.kernel, self.reference._rows, self.reference.V
+        K, own = fixed.gram(A), V[self.left_out]
+        C = K @ V
+        share = np.einsum("ij,ij->i", C, own) / self.diagonal[self.left_out]
+        D = C - share[:, np.newaxis] * own
+        dist2: Array = np.maximum(kernel.diag(A) - np.einsum("ij,ij->i", C, D), 0.0)
+
+        def gradient(some: Some) -> Array:
+            out = fixed.pullback(A[some], K[some], D[some] @ V.T)
+            out *= -2.0
+            out += kernel.diag_gradient(A[some])
+            return out
+
+        return dist2, gradient
+
+
 def mend_rows(
     reference: Reference,
     A: Array,
@@ -160,12 +217,12 @@ def mend_rows(
 
 
 def move_into_span(
-    reference: Reference, A: Array, free: NDArray[np.bool_], *, scale: float, max_iter: int, tol: float = 1e-5
+    reference: Reference | Others, A: Array, free: NDArray[np.bool_], *, scale: float, max_iter: int, tol: float = 1e-5
 ) -> Array:
     """Return the rows `A` with free entries moved to minimise log(dist2(a) + eps); nothing holds them back."""
 
     def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Callable[[Some], Array]]:
-        dist2, of_square = reference.squared_values(rows)
+        dist2, of_square = reference.rows(index).squared_values(rows)
         dist2 += reference.eps
         return np.log(dist2), lambda some: of_square(some) / dist2[some][:, np.newaxis]
 
