@@ -17,11 +17,11 @@ from kernmend.repair.row_mender import RowMender
 
 NEAREST = 5  # good rows that an explanation names
 # How much of the exponent of a chance is believed where it is smaller than one in n, of n rows: no more rows than these
-# show how long the tail of good ones is. With all of it 97 % of the flagged rows of the tables to choose on are said to
-# be wrong, in place of 96 %, and 90 % are; on surfaces 95 %, and 91 % are.
+# show how long the tail of good ones is. It matters little: with all of it 97 % of the flagged rows of tables to choose
+# on are said to be wrong, in place of 96 %, where 90 % are; on surfaces 96 in place of 95 %, where 91 % are.
 BELIEVED = 1.0 / 3.0
-# Good rows of a data set that are far out by their nature, however small the chance, on average. With a half, tables
-# come to 95 %; but then a flagged row that is alone is as probably wrong as not.
+# Good rows of a data set that are far out by their nature, however small the chance, on average. Without them 100 % are
+# said to be wrong in tables, with a half 95 %; but then a flagged row that is alone is as probably wrong as not.
 BY_NATURE = 1.0 / 3.0
 # What a list of changes needs of each row.
 OF_ROWS = ("outlier_scores_", "outliers_", "whole_rows_", "entry_scores_", "unsure_", "half_widths_")
