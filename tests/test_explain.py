@@ -7,7 +7,7 @@ from sklearn.linear_model import LinearRegression
 from test_intervals import table
 
 from kernmend import KernelRecovery
-from kernmend.estimators._trust import BY_NATURE, believed, confidence
+from kernmend.estimators._trust import believed, confidence
 from kernmend.repair.explain import CellReason, Explanation
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")
@@ -238,12 +238,13 @@ def test_confidence_is_that_share_of_wrong_rows():
 
 
 def test_confidence_allows_for_rows_that_are_far_out_by_nature():
-    """However small its chance, a row that is alone may be one of them; of many such rows few can be."""
-    scores = np.zeros(500)
-    scores[:1] = 200.0
-    assert confidence(believed(scores), scores > 4.0, -np.inf)[0] == pytest.approx(1.0 - BY_NATURE)
-    scores[:20] = 200.0
-    assert confidence(believed(scores), scores > 4.0, -np.inf)[0] == pytest.approx(1.0 - BY_NATURE / 20)
+    """A row that is alone is as sure as docs/intervals.md says; of many such rows fewer can be good."""
+    for score, sure in ((4.0, 0.48), (6.0, 0.76), (10.0, 0.95), (20.0, 0.999)):
+        scores = np.zeros(200)
+        scores[0] = score
+        assert confidence(believed(scores), scores > 3.0, -np.inf)[0] == pytest.approx(sure, abs=0.005)
+        scores[:20] = score
+        assert confidence(believed(scores), scores > 3.0, -np.inf)[0] == pytest.approx(1 - (1 - sure) / 20, abs=5e-4)
     assert (np.diff(believed(np.linspace(0.0, 12.0, 50))) > 0).all()  # the order of the rows stays
 
 

@@ -113,8 +113,8 @@ class KernelRecovery(Explained, KernelModel):
     explanations_ : Explanations
         What `explain` says of each flagged row, made when it is asked for.
     confidence_ : ndarray of shape (n_samples,)
-        The probability of each flagged row being wrong, NaN for the others: 1 - (n p + 1/3) / k. k of the n rows are as
-        far out, n p good ones are by chance p and a third of a row by its nature (docs/intervals.md).
+        The probability of each flagged row being wrong, NaN for the others: 1 - n p / k. k of the n rows are as far
+        out, and n p good ones would be (docs/intervals.md).
     entry_confidence_ : ndarray of shape (n_samples, n_features)
         The probability of each entry of `entry_outliers_` having been wrong, NaN for the others: the confidence of the
         row, times the share of the entries changed in the same way that were wrong when errors were tried.
