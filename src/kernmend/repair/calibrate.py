@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.model.errors import EntryError, RowError, RowSum
 from kernmend.model.kernels import Kernel
-from kernmend.repair.cost import DOUBT, Cost, Judge, excess, is_slow
+from kernmend.repair.cost import DOUBT, Cost, Judge, excess
 from kernmend.repair.mender import MAX_REFERENCE, Mender, Settings
 
 CUTOFFS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -53,8 +53,6 @@ HELD_OUT = 0.2
 """Share of the good rows that is held out, at most."""
 MAX_INJECTED = 40
 """Rows that are held out, at most: more do not change the choice."""
-FEW_INJECTED = 12
-"""Rows into which the first errors are injected, at most, where trials take time: they decide only on the second."""
 SEARCH_ITERATIONS = 25
 """Iterations of each trial: enough to order the settings. With 12 the error model of entries, which takes longer, loses
 to that of rows where single entries are wrong."""
@@ -97,11 +95,6 @@ class Injection:
     held: Array
     donors: Array
     judge: Judge | None
-
-    def fewer(self) -> "Injection":
-        """Return the first `FEW_INJECTED` of the rows, and of those with errors, where trials take time."""
-        few = FEW_INJECTED if is_slow(self.mender) else None
-        return replace(self, held=self.held[:few], donors=self.donors[:few])
 
     def cost(self, settings: Settings, *, whole: bool, racing: bool = False) -> "Cost":
         """Inject what these settings take off the flagged rows; return the cost of any settings.
@@ -157,8 +150,7 @@ def calibrate(
         {error: error.forces if evidence.lam is None else (1.0,) for error in errors},
     )
     injection = evidence.hold_out(seed)
-    few = injection.fewer()
-    settings = few.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
+    settings = injection.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
     favoured = settings.error
     tried = 0
 
@@ -171,8 +163,8 @@ def calibrate(
         return value if settings.error == favoured else DOUBT * value
 
     start, others = grid.middle(), grid.coarse()
-    for trials, passes in zip((few, injection), PASSES, strict=True):
-        cost = trials.cost(settings, whole=favoured.by_entry, racing=True)
+    for passes in PASSES:
+        cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
         try:
             settings = grid.climb(start, told, others=others, passes=passes, prepare=cost.prepare)
         except KeyboardInterrupt:
