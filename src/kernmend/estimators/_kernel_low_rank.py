@@ -235,7 +235,7 @@ class KernelLowRank(KernelModel):
             if plan.rho is None:
                 result = solve_schatten(plan.problem, lam=plan.lam, callback=progress, **common)
             else:
-                problem = plan.problem.in_working_dtype(plan.rho)
+                problem = plan.solved.in_working_dtype(plan.rho)
                 common |= {"solver": self.solver, "seed": self._seed(), "gram": gram, "start_gram": start_gram}
                 result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common)
         plan = plan.after(result.A, bounds)
@@ -252,9 +252,10 @@ class KernelLowRank(KernelModel):
         self.outliers_, self.threshold_ = self.outlier_scores_ > MOVED, MOVED
         if problem.model.by_entry:
             self.entry_outliers_ = changed_entries(problem.X, self.recovered_)
-        fixed = (None, None) if self.rho_ is None else (self.lam_, cutoff_from_rho(self.rho_))
+        given = self.rho_ is not None and plan.entries is None
+        fixed = (self.lam_, cutoff_from_rho(self.rho_)) if given and self.rho_ is not None else (None, None)
         self._mender = Mender(result.A.astype(np.float64, copy=False), bounds, *fixed)
-        self._settings = Settings(self.kernel_, 1e-5, problem.model, 0.5)
+        self._settings = plan.entries or Settings(self.kernel_, 1e-5, problem.model, 0.5)
 
     def _enter(self, X: Array) -> Array:
         return np.ascontiguousarray(self._units.enter(X), dtype=np.float64)
