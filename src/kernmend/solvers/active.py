@@ -38,7 +38,8 @@ LITTLE = 0.01
 MOST = 0.5
 """Share of moving rows above which all of them are moved together."""
 NEARLY = 0.5
-"""Eigenvectors down to this share of the cut-off are in the basis: as rows move, some of them rise above it."""
+"""Eigenvectors down to this share of the cut-off are in the basis: as rows move, some of them rise above it. With those
+above the cut-off alone F falls in small steps, from one round to the next."""
 ROUND = 40
 """Iterations of a round, at most: then the basis is found anew."""
 
