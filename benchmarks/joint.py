@@ -3,7 +3,8 @@
 Total error is the squared error of all rows over that of the untouched data. Outlier Pursuit has the lam of a grid that
 is best on the truth, and so has the last column: kernel, rho and lam of the model itself, at the first seed.
 
-    python -m benchmarks joint [--seeds 3] [--parts images surfaces cubic large] [--no-grid] [--page docs/joint.md]
+    python -m benchmarks joint [--seeds 3] [--parts images surfaces cubic large] [--only occlusion] [--no-grid]
+                               [--page docs/joint.md]
 """
 
 import argparse
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="data sets of each kind")
     parser.add_argument("--parts", nargs="+", choices=tuple(PARTS), default=list(PARTS), help="what to run")
     parser.add_argument("--no-grid", action="store_true", help="leave out what is best on the truth, the longest part")
+    parser.add_argument("--only", default="", metavar="TEXT", help="sets of images whose name or given value has it")
     parser.add_argument("--page", type=Path, help="write to this file")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -62,27 +64,30 @@ def main(arguments: Sequence[str]) -> None:
         words = " ".join(["python -m benchmarks joint", *arguments])
         print(f"# The paper's model by itself\n\nMade by `{words}`, code {code_digest()}.\n")
         for part in options.parts:
-            PARTS[part](range(FIRST, FIRST + options.seeds), not options.no_grid)
+            PARTS[part](range(FIRST, FIRST + options.seeds), options)
 
 
 # --- images ---------------------------------------------------------------------------------------------------------
 
 
-def images(seeds: range, grid: bool) -> None:
+def images(seeds: range, options: argparse.Namespace) -> None:
     print(f"Images, medians over seeds {min(seeds)}-{max(seeds)}: dB on corrupted / clean rows (total error).\n")
     print("| data | given | untouched | KernelLowRank | reason | CPU, in OPs | in fits with all given | OP, best lam | "
           "clean data changed | best of a grid on the truth |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|---|")
     for each in image_sets():
+        words = ", ".join(f"{key}={value!r}" for key, value in each.given.items())
+        if options.only not in f"{each.name} {words}":
+            continue
         rows = [_one(each, seed) for seed in seeds]
         table = np.median(np.array([row[:7] for row in rows]), axis=0)
         reasons = "; ".join(dict.fromkeys(row[7] for row in rows))
         changed = max(int(row[8]) for row in rows)
         bad, good, total, untouched, pursuit, op, fit = table
-        words = ", ".join(f"{key}={value!r}" for key, value in each.given.items())
+        best = "" if options.no_grid else _best(each, seeds[0])
         print(
             f"| {each.name} | {words} | {untouched:.1f} | {bad:.2f} / {good:.1f} ({total:.3f}) | {reasons} | "
-            f"{op:.1f} | {fit:.1f} | ({pursuit:.3f}) | {changed} rows | {_best(each, seeds[0]) if grid else ''} |",
+            f"{op:.1f} | {fit:.1f} | ({pursuit:.3f}) | {changed} rows | {best} |",
             flush=True,
         )
 
@@ -122,7 +127,8 @@ def _one(each: Set, seed: int) -> list[Any]:
     pursuit = min(_total(truth, X, OutlierPursuit(lam=lam).fit(X).recovered_) for lam in PURSUIT_LAMS)
     whole = np.nan
     if est.lam_ is not None:
-        given = {"kernel": est.kernel_, "lam": est.lam_, "rho": est.rho_, "error": est.error_}
+        error = "kernel" if "filled in before" in est.reason_ else est.error_  # whose lam it is
+        given = {"kernel": est.kernel_, "lam": est.lam_, "rho": est.rho_, "error": error}
         whole, _ = _timed(lambda: KernelLowRank(**given).fit(X))
     clean = KernelLowRank(**each.given).fit(truth).recovered_
     A = est.recovered_
@@ -163,7 +169,7 @@ def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
 # --- surfaces -------------------------------------------------------------------------------------------------------
 
 
-def surfaces(seeds: range, grid: bool) -> None:
+def surfaces(seeds: range, options: argparse.Namespace) -> None:
     print(f"\nSurfaces, 300 points, 10 % uniform in 1.5 times the box, medians over seeds {min(seeds)}-{max(seeds)}.")
     print("Outliers lie farther from the surface than 5 % of its extent.\n")
     print("| surface | outliers, distance before | after | share | good points moved, share of the extent | clean data "
@@ -190,7 +196,7 @@ def _surface(name: str, seed: int) -> list[float]:
     return [*distances, moved, float(np.any(clean != surface.X, axis=1).sum())]
 
 
-def cubic(seeds: range, grid: bool) -> None:
+def cubic(seeds: range, options: argparse.Namespace) -> None:
     more = range(seeds[0], seeds[-1] + 8)
     print("\nA cubic surface, 100 × 20, N(0, 1) added to a share of the entries, error='entries': relative error, mean "
           f"over seeds {min(more)}-{max(more)}.\n")  # fmt: skip
@@ -213,7 +219,7 @@ def _cubic(share: float, seed: int) -> tuple[float, float]:
 # --- the size of the paper's larger experiment ----------------------------------------------------------------------
 
 
-def large(seeds: range, grid: bool) -> None:
+def large(seeds: range, options: argparse.Namespace) -> None:
     print(f"\nCOIL-20, 3600 × 1024, noise, seed {seeds[0]}: CPU time of `KernelLowRank()` in decompositions of its "
           f"Gram matrix; at most {EIGHS} are asked for.\n")  # fmt: skip
     print("| CPU seconds | eigh | in eigh | iterations | total error |")
@@ -226,6 +232,6 @@ def large(seeds: range, grid: bool) -> None:
     print(f"| {seconds:.0f} | {eigh:.1f} | {seconds / eigh:.1f} | {est.n_iter_} | {total:.3f} |", flush=True)
 
 
-PARTS: dict[str, Callable[[range, bool], None]] = {
+PARTS: dict[str, Callable[[range, argparse.Namespace], None]] = {
     "images": images, "surfaces": surfaces, "cubic": cubic, "large": large,
 }  # fmt: skip

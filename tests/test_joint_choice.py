@@ -12,7 +12,8 @@ from kernmend.linalg.coordinates import Span
 from kernmend.model.errors import EntryError, KernelError
 from kernmend.model.kernels import RBF, Polynomial
 from kernmend.repair.joint import Problem, solve_nuclear
-from kernmend.repair.joint_choice import Trial, choose, path_cost, polynomial_kernels, rbf_kernels
+from kernmend.repair.joint_choice import choose, path_cost, polynomial_kernels, rbf_kernels
+from kernmend.repair.joint_trial import Trial
 
 
 def circle(seed=0, n=80):
@@ -124,6 +125,36 @@ def test_the_choice_is_the_best_of_what_was_tried_and_the_same_again():
     first, again = (choose(X, kernels=rbf_kernels(X), errors=[KernelError], seed=3) for _ in range(2))
     assert first.cost <= 1.05 * min(first.tried.values())
     assert (first.rho, first.lam, first.kernel, first.cost) == (again.rho, again.lam, again.kernel, again.cost)
+
+
+@pytest.fixture(scope="module")
+def covered():
+    """Rows near a plane, a tenth of them with a block of wrong entries, and the model with errors of entries."""
+    truth = wide()[0]
+    X, block = truth.copy(), np.zeros(truth.shape, dtype=bool)
+    for row in range(4):
+        block[row, 20 * row : 20 * row + 12] = True
+    X[block] = 8.0
+    return truth, X, block, KernelLowRank(error="auto", tol=1e-4).fit(X)
+
+
+def test_wrong_entries_are_filled_in_and_the_others_of_their_rows_stay(covered):
+    truth, X, block, est = covered
+    assert est.error_ == "entries"
+    assert "wrong entries filled in before" in est.reason_
+    assert np.sum((est.recovered_ - truth) ** 2) < 0.02 * np.sum((X - truth) ** 2)
+    assert est.entry_outliers_[block].mean() > 0.95
+    assert est.entry_outliers_[~block].mean() < 0.02
+    np.testing.assert_array_equal(np.flatnonzero(est.outliers_), np.arange(4))
+
+
+def test_new_rows_with_wrong_entries_are_mended_after_saving_too(covered, tmp_path):
+    truth, X, block, est = covered
+    loaded = kernmend.load(est.save(tmp_path / "model"))
+    for each in (est, loaded):
+        A = each.transform(X[:6])
+        assert np.sum((A - truth[:6]) ** 2) < 0.1 * np.sum((X - truth)[:6] ** 2)
+        assert np.abs(A - X[:6])[~block[:6]].max() < 0.5
 
 
 def test_polynomial_kernels_of_a_fractional_degree_are_defined_on_the_rows():

@@ -20,6 +20,10 @@ from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units, resolve_bounds
 from kernmend.solvers import SolverResult
 
+FINE_TOL = 1e-6
+"""`tol`, at most, of rows that are mended one by one, where an iteration costs little, and of the Schatten path, which
+leaves a stage too early with more."""
+
 
 class NothingMendedWarning(UserWarning):
     """`KernelLowRank` left the data as it is: nothing was found wrong, or no setting mends more than it harms.
@@ -64,7 +68,9 @@ class KernelLowRank(KernelModel):
     error : {"kernel", "rows", "entries", "auto"} or class, default="kernel"
         What is wrong: "rows" (whole rows, in input units), "entries" (some entries: occlusion, spikes), "kernel" (whole
         rows, in the kernel space: the paper's), or a subclass of `kernmend.model.errors.RowSum`. "auto" is whichever of
-        the three leaves least of injected errors.
+        the three leaves least of injected errors. Where lam is chosen and a few changed entries make the rows that look
+        wrong look right, "entries" fills those in, row by row, and holds whole rows from then on; lam is that of
+        "kernel" then.
     penalty : {"auto", "nuclear", "schatten"}, default="auto"
         The paper's, or Schatten-1/2 on a path, which is better where every row has wrong entries. "auto" is "schatten"
         for errors of entries in data with at least twice as many rows as columns (and rho="auto") if it brings injected
@@ -81,8 +87,9 @@ class KernelLowRank(KernelModel):
         The units in which rows are compared, as in `KernelRecovery`.
     max_iter : int, default=200
         Iterations of the solver; with the Schatten penalty five times as many in all, as it has five rounds.
-    tol : float, default=1e-6
-        Stop when ten iterations together lower the objective by at most this share of it.
+    tol : float, default=1e-4
+        Stop when ten iterations together lower the objective by at most this share of it; with the Schatten penalty,
+        and in `transform`, at most 1e-6.
     random_state : int, RandomState instance or None, default=None
         Of the iterative eigen-solver. None means 0: always the same result.
     verbose : int, default=0
@@ -141,6 +148,7 @@ class KernelLowRank(KernelModel):
     solver: str = "reduced"
     init: Any = "auto"
     scale: Any = None
+    tol: float = 1e-4
 
     _saved: ClassVar[tuple[str, ...]] = (
         *KernelModel._saved,
@@ -261,9 +269,10 @@ class KernelLowRank(KernelModel):
             if plan.lam is None:
                 return plan, plan.unchanged()
             if plan.rho is None:
+                common["tol"] = min(self.tol, FINE_TOL)
                 result = solve_schatten(plan.problem, lam=plan.lam, callback=progress, **common)
             else:
-                problem = plan.problem.in_working_dtype(plan.rho)
+                problem = plan.solved.in_working_dtype(plan.rho)
                 common |= {"solver": self.solver, "seed": self._seed(), "gram": gram, "start_gram": start_gram}
                 result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common)
         plan = plan.after(result.A, bounds)
@@ -280,9 +289,10 @@ class KernelLowRank(KernelModel):
         self.outliers_, self.threshold_ = self.outlier_scores_ > MOVED, MOVED
         if problem.model.by_entry:
             self.entry_outliers_ = changed_entries(problem.X, self.recovered_)
-        fixed = (None, None) if self.rho_ is None else (self.lam_, cutoff_from_rho(self.rho_))
+        given = self.rho_ is not None and plan.entries is None
+        fixed = (self.lam_, cutoff_from_rho(self.rho_)) if given and self.rho_ is not None else (None, None)
         self._mender = Mender(result.A.astype(np.float64, copy=False), bounds, *fixed)
-        self._settings = Settings(self.kernel_, 1e-5, problem.model, 0.5)
+        self._settings = plan.entries or Settings(self.kernel_, 1e-5, problem.model, 0.5)
 
     def _enter(self, X: Array) -> Array:
         return np.ascontiguousarray(self._units.enter(X), dtype=np.float64)
@@ -292,4 +302,5 @@ class KernelLowRank(KernelModel):
         start = completion.fill_from(self._mender.L, X)
         if self.lam_ is None:
             return start
-        return self._mender.mend_with_history(X, self._settings, start=start, max_iter=self.max_iter, tol=self.tol)[0]
+        tol = min(self.tol, FINE_TOL)
+        return self._mender.mend_with_history(X, self._settings, start=start, max_iter=self.max_iter, tol=tol)[0]

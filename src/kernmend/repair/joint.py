@@ -16,7 +16,8 @@ from kernmend.model.kernels import Kernel
 from kernmend.model.objective import Objective
 from kernmend.model.penalties import GramTarget, NuclearPenalty, SchattenPenalty, cutoff_from_rho, similarity_target
 from kernmend.repair import completion
-from kernmend.solvers import SOLVERS, SolverResult, solve_reduced
+from kernmend.solvers import SOLVERS, SolverResult, solve_active, solve_reduced
+from kernmend.solvers.active import MANY_ROWS
 
 FLOAT32_MARGIN = 100.0  # eigenvalue cut-off over float32's rounding of the Gram matrix
 
@@ -42,6 +43,11 @@ class Problem:
         """Return the problem of the same data with another kernel and error model."""
         length = float(np.sqrt(np.mean(kernel.diag(self.filled), dtype=np.float64))) or 1.0
         return Problem(self.X, self.filled, Sizes(kernel, self.sizes.scale, length), model)
+
+    def held_at(self, X: Array) -> "Problem":
+        """Return the problem of other rows in place of the observed ones."""
+        X = X.astype(self.X.dtype, copy=False)
+        return replace(self, X=np.where(np.isnan(self.X), self.X, X) if np.isnan(self.X).any() else X, filled=X)
 
     def error(self, model: type[RowSum] | None = None) -> RowSum:
         """Return the error model of the data; another one than the problem's, if asked for."""
@@ -104,8 +110,11 @@ def solve_nuclear(
     else:
         span = None
     objective = Objective(problem.sizes.kernel, penalty, problem.error(), lam, TopEigenpairs(seed=seed))
-    options = {} if bounds is None else {"bounds": bounds}
-    result = SOLVERS[solver](objective, A, start=start, scale=problem.sizes.scale, **options, **budget)
+    options: dict[str, Any] = {} if bounds is None else {"bounds": bounds}
+    if solver == "reduced" and isinstance(penalty, NuclearPenalty) and start is None and n > MANY_ROWS:
+        result = solve_active(objective, A, penalty, scale=problem.sizes.scale, **options, **budget)
+    else:
+        result = SOLVERS[solver](objective, A, start=start, scale=problem.sizes.scale, **options, **budget)
     return result if span is None else replace(result, A=result.A @ span.basis)
 
 

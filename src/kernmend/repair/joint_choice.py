@@ -20,48 +20,19 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector
-from kernmend.linalg.coordinates import Span
-from kernmend.linalg.distances import squared_distances
 from kernmend.linalg.eigen import eigenpairs
-from kernmend.model.errors import RowError, RowSum
+from kernmend.model.errors import KernelError, RowError, RowSum
 from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.model.tuning import centred_trace, pulls
-from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
+from kernmend.repair.calibrate import in_order
 from kernmend.repair.completion import schatten_lam
 from kernmend.repair.cost import DOUBT
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
+from kernmend.repair.joint_entries import fill_entries, find_entries
+from kernmend.repair.joint_trial import Axes, Trial, axes, mend_first, onto_span
 from kernmend.repair.mender import Mender, Settings
 
-
-@dataclass(frozen=True)
-class Axes:
-    """What is tried: widths of Gaussian kernels, offsets of polynomial ones, cut-offs; iterations, passes, rows.
-
-    A width is gamma times the median squared distance. An offset is coef0 over the mean squared length of a row. A
-    cut-off is an eigenvalue as a share of the trace of the centred Gram matrix: so counted it hardly depends on gamma.
-    A trial has at most so many rows and iterations.
-    """
-
-    widths: tuple[float, ...]
-    offsets: tuple[float, ...]
-    cuts: tuple[float, ...]
-    iterations: int
-    passes: int
-    rows: int
-
-
-MANY = Axes((0.003, 0.03, 0.3), (300.0, 30.0, 3.0), (1e-3, 3e-4, 1e-4), iterations=15, passes=1, rows=200)
-"""For data with many features: there the surface is nearly flat within the distance of two rows."""
-FEW = Axes(
-    (0.03, 0.1, 0.3, 1.0, 3.0),
-    (100.0, 10.0, 1.0, 0.1),
-    (1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
-    iterations=40,
-    passes=2,
-    rows=300,
-)
-"""For data with few features, whose surfaces bend within the distance of two rows: with fewer rows they have gaps."""
 FROM_DATA = 40
 """Iterations of a trial with errors of entries: it starts at the data, and has farther to go."""
 SITES = 0.1
@@ -83,12 +54,21 @@ FEWEST_GOOD = 5
 
 @dataclass(frozen=True)
 class Setting:
-    """Kernel, cut-off as a share of the centred trace (None: rho was given), error model and force (None: lam was)."""
+    """Kernel, cut-off as a share of the centred trace (None: rho was given), error model and force (None: lam was).
+
+    `filled` says that the rows are held, as wholes, where they are with wrong entries filled in.
+    """
 
     kernel: Kernel
     cut: float | None
     error: type[RowSum]
     force: float | None
+    filled: bool = False
+
+    @property
+    def held(self) -> type[RowSum]:
+        """The error model by which rows are held."""
+        return KernelError if self.filled else self.error
 
 
 @dataclass(frozen=True)
@@ -105,12 +85,11 @@ class Choice:
     """The rows that were found wrong."""
     start: Array | None = field(default=None, repr=False)
     """The rows with the wrong ones mended once: where the model starts."""
+    observed: Array | None = field(default=None, repr=False)
+    """The rows with wrong entries filled in, where single entries are wrong: what the model takes them for."""
+    entries: Settings | None = None
+    """How these entries were found and filled in."""
     tried: dict[Setting, float] = field(default_factory=dict, repr=False)
-
-
-def axes(X: Array) -> Axes:
-    """Return what is tried on data with so many features."""
-    return MANY if X.shape[1] >= MANY_FEATURES else FEW
 
 
 def rbf_kernels(X: Array) -> list[Kernel]:
@@ -191,84 +170,17 @@ def choose(
         reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
         return replace(nothing, kernel=best.kernel, error=best.error, cost=cost, reason=reason, tried=search.tried)
     reason = f"the best of {len(search.tried)} settings on injected errors"
-    problem, start = Problem.of(X, best.kernel, best.error), X.copy()
-    if not best.error.by_entry:
-        start[flags] = mend_first(Mender(X[~flags]), X[flags], search.trial.first)
-        start = onto_span(start, X)
-    rho, lam = search.rho(best), search.lam(best, problem)
-    return Choice(best.kernel, best.error, rho, lam, cost, reason, flags, start, search.tried)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Rows with wrong ones among them, what they should be, and how far a recovery is from that.
-
-    `start` are the rows with the wrong ones mended once. `near` are good rows where a wrong one may return to any place
-    on their surface; else `truth` is its place.
-    """
-
-    rows: Array
-    truth: Array
-    start: Array
-    wrong: NDArray[np.bool_]
-    near: Array | None
-    first: Settings
-
-    @classmethod
-    def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
-        """Return the flagged rows among good ones where features are few, else errors like theirs on good rows."""
-        good, flagged = in_order(X[~flags]), in_order(X[flags])
-        injection = Evidence(good, flagged, judge=detector).hold_out(seed)
-        first, most = first_settings(injection), axes(X).rows
-        if X.shape[1] < MANY_FEATURES:
-            rng = np.random.default_rng(seed)
-            keep = min(1.0, most / len(X))
-            L, wrong = (part[rng.permutation(len(part))[: math.ceil(keep * len(part))]] for part in (good, flagged))
-            return cls._of(L, wrong, wrong, Mender(L), first, good)
-        residuals = injection.donors - mend_first(injection.mender, injection.donors, first)
-        L = injection.mender.L
-        share = len(flagged) / len(X)
-        count = min(len(injection.held), max(2, round(share * min(most, len(good)))))
-        held = injection.held[:count]
-        wrong = held + residuals[np.arange(count) % len(residuals)]
-        return cls._of(L[: most - count], wrong, held, injection.mender, first, None)
-
-    @classmethod
-    def _of(
-        cls, good: Array, wrong: Array, truth: Array, mender: Mender, first: Settings, near: Array | None
-    ) -> "Trial":
-        """Return the trial of some good rows and some wrong ones, which are mended once."""
-        rows, truth, start = (np.vstack([good, part]) for part in (wrong, truth, mend_first(mender, wrong, first)))
-        return cls(rows, truth, onto_span(start, rows), np.arange(len(rows)) >= len(good), near, first)
-
-    def left(self, A: Array) -> float:
-        """Return the squared error of a recovery: what is left on the wrong rows, and how far the others moved."""
-        moved = float(np.sum(np.square(A[~self.wrong] - self.truth[~self.wrong])))
-        if self.near is None:
-            return moved + float(np.sum(np.square(A[self.wrong] - self.truth[self.wrong])))
-        return moved + float(squared_distances(A[self.wrong], self.near).min(axis=1).sum())
-
-    @cached_property
-    def untouched(self) -> float:
-        """The squared error of doing nothing."""
-        return self.left(self.rows)
-
-
-def first_settings(injection: Injection) -> Settings:
-    """Return how the flagged rows are mended before anything is known: far enough to see what is wrong with them."""
-    width = 0.1 if injection.held.shape[1] >= MANY_FEATURES else 1.0
-    return injection.first_settings(RBF(width * auto_gamma(injection.mender.L)), entries=True)
-
-
-def onto_span(start: Array, rows: Array) -> Array:
-    """Return a start within what the rows span, where every minimum of the model is, if that saves time."""
-    span = Span.of(rows)
-    return start if span is None else start @ span.basis.T @ span.basis
-
-
-def mend_first(mender: Mender, wrong: Array, settings: Settings) -> Array:
-    """Return wrong rows mended against good ones, one by one, in few iterations."""
-    return mender.mend(wrong, settings, max_iter=SEARCH_ITERATIONS)
+    rho, lam = search.rho(best), search.lam(best, Problem.of(X, best.kernel, best.held))
+    choice = Choice(best.kernel, best.error, rho, lam, cost, reason, flags, X.copy(), tried=search.tried)
+    if best.filled and search.entries is not None:
+        settings = search.entries[0]
+        start, reason = fill_entries(X, flags, settings), f"{reason}, with wrong entries filled in before"
+        return replace(choice, reason=reason, start=start, observed=start, entries=settings)
+    if best.error.by_entry:
+        return choice
+    start = X.copy()
+    start[flags] = mend_first(Mender(X[~flags]), X[flags], search.trial.first)
+    return replace(choice, start=onto_span(start, X))
 
 
 @dataclass
@@ -297,13 +209,16 @@ class Search:
     def cost(self, setting: Setting) -> float:
         """Return what a short fit leaves, as a share of what doing nothing leaves; infinite where it fails."""
         if setting not in self.tried:
-            problem = self._rows.of_kernel(setting.kernel, setting.error)
-            by_entry = setting.error.by_entry
+            by_entry, start, rows = setting.held.by_entry, self.trial.start, self._rows
+            if setting.filled and self.entries is not None:
+                start = self.entries[1]
+                rows = rows.held_at(start)
+            problem = rows.of_kernel(setting.kernel, setting.held)
             result = solve_nuclear(
                 problem,
                 rho=self.rho(setting),
                 lam=self.lam(setting, problem),
-                init="data" if by_entry else self.trial.start,
+                init="data" if by_entry else start,
                 max_iter=FROM_DATA if by_entry else self.axes.iterations,
                 tol=1e-5,
             )
@@ -324,18 +239,35 @@ class Search:
         return Problem.of(self.trial.rows, self.kernels[0], RowError)
 
     def best(self, errors: Sequence[type[RowSum]]) -> Setting:
-        """Return the best setting of all error models; one of whole rows is tried where another was found best."""
+        """Return the best setting of all error models.
+
+        One of whole rows is tried where another was found best, and one of entries where wrong ones were found.
+        """
         found: list[Setting] = []
         for error in errors:
-            alike = next((each for each in found if not (each.error.by_entry or error.by_entry)), None)
-            found.append(self.climb(error) if alike is None else replace(alike, error=error))
+            if error.by_entry and self.given_lam is None and self.entries is not None:
+                rows = min(found, key=self.cost) if found else min(self.starts(KernelError), key=self.cost)
+                found.append(self.climb(error, replace(rows, error=error, filled=True)))
+            elif not found:
+                found.append(self.climb(error))
+            elif not error.by_entry:
+                found.append(replace(found[0], error=error))
         return min(found, key=self.cost)
 
-    def climb(self, error: type[RowSum]) -> Setting:
-        """Return the best setting found with an error model, axis by axis from the best of its starts."""
-        best = min(self.starts(error), key=self.cost)
+    @cached_property
+    def entries(self) -> tuple[Settings, Array] | None:
+        """How wrong entries are found, and the trial's rows with these filled in; None if rows are wrong as a whole."""
+        if not self.trial.first.error.by_entry:
+            return None
+        return find_entries(self.trial.rows, self.trial.wrong, self.trial.first, self.trial.left)
+
+    def climb(self, error: type[RowSum], start: Setting | None = None) -> Setting:
+        """Return the best setting found with an error model, axis by axis from a start or the best of several."""
+        starts = self.starts(error) if start is None else [start]
+        held = error if start is None else start.held
+        best = min(starts, key=self.cost)
         places: dict[str, tuple[Any, ...]] = {
-            "force": error.joint_forces if self.given_lam is None else (None,),
+            "force": held.joint_forces if self.given_lam is None else (None,),
             "cut": self.axes.cuts if self.given_rho is None else (None,),
             "kernel": self.kernels,
         }

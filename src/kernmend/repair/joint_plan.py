@@ -16,6 +16,7 @@ from kernmend.repair import completion
 from kernmend.repair.joint import Problem
 from kernmend.repair.joint_choice import PREDICTED, choose, path_cost, polynomial_kernels, rbf_kernels
 from kernmend.repair.learn import CHANGED
+from kernmend.repair.mender import Settings
 from kernmend.solvers import SolverResult, StopReason
 from kernmend.solvers.result import History
 
@@ -31,7 +32,8 @@ class Plan:
 
     `rho` is None for the Schatten path. `cost` is what the setting leaves of injected errors, as a share of what doing
     nothing leaves; NaN where nothing was chosen. `start` is the data, or the data with wrong rows mended once. `flags`
-    are the rows that were found wrong, where anyone looked.
+    are the rows that were found wrong, where anyone looked. `observed` are the rows with wrong entries filled in as
+    `entries` say; then `lam` holds whole rows there.
     """
 
     problem: Problem
@@ -43,6 +45,15 @@ class Plan:
     flags: NDArray[np.bool_] | None = None
     schatten: bool = False
     stop_reason: StopReason = "converged"
+    observed: Array | None = None
+    entries: Settings | None = None
+
+    @property
+    def solved(self) -> Problem:
+        """The problem that a solver gets."""
+        if self.observed is None:
+            return self.problem
+        return self.problem.held_at(self.observed).of_kernel(self.problem.sizes.kernel, KernelError)
 
     @property
     def nothing(self) -> bool:
@@ -155,7 +166,8 @@ class Planner:
             return replace(Plan(problem, None, None, "it was interrupted"), stop_reason="interrupted")
         start = "data" if choice.start is None else choice.start.astype(X.dtype, copy=False)
         problem = problem.of_kernel(choice.kernel, choice.error)
-        return Plan(problem, choice.rho, choice.lam, choice.reason, choice.cost, start, choice.flags)
+        plan = Plan(problem, choice.rho, choice.lam, choice.reason, choice.cost, start, choice.flags)
+        return replace(plan, observed=choice.observed, entries=choice.entries)
 
     def _kernels(self, filled: Array) -> list[Kernel]:
         """Return the kernels to choose from."""

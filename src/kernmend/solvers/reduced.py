@@ -9,7 +9,7 @@ SciPy's L-BFGS-B does the minimising; this module gives it dimensionless variabl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from threadpoolctl import ThreadpoolController
 from kernmend._typing import Array
 from kernmend.model.objective import Objective
 from kernmend.model.penalties import GramTarget
+from kernmend.model.terms import Parts
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 
 # Number of pairs of vectors that L-BFGS keeps.
@@ -30,11 +31,21 @@ _WARM_UP = 20
 _RESTARTS = 5
 
 
+class Reduced(Protocol):
+    """What is minimised: a function of A alone, such as `Objective`."""
+
+    def evaluate(self, A: Array) -> tuple[Parts, Array]:
+        """Return the value in its parts, and the gradient."""
+
+    def parts(self, A: Array) -> Parts:
+        """Return the value in its parts."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """An objective to go through before the one that is meant, and the number of iterations that it may take."""
 
-    objective: Objective
+    objective: Reduced
     max_iter: int
 
 
@@ -43,7 +54,7 @@ Bounds: TypeAlias = tuple[Any, Any]
 
 
 def solve_reduced(
-    objective: Objective,
+    objective: Reduced,
     A: Array,
     *,
     start: GramTarget | None = None,
@@ -62,7 +73,7 @@ def solve_reduced(
     objective, A
         What is minimised, and from where; `A` is left as it is.
     start
-        A B'B to begin with: the first iterations hold it fixed. It is one more stage, the first.
+        A B'B to begin with: the first iterations hold it fixed. It is one more stage, the first. For an `Objective`.
     stages
         Objectives to minimise first, each from where the one before it ended: a path to a better minimum.
     bounds
@@ -88,7 +99,7 @@ def solve_reduced(
     space = _FreeSpace(A, free, bounds)
     A = space.project(A)
     if start is not None:
-        stages = [Stage(replace(objective, penalty=start), _WARM_UP), *stages]
+        stages = [Stage(replace(cast(Objective, objective), penalty=start), _WARM_UP), *stages]
     stop_reason: StopReason = "max_iter"
     with _quiet_scipy_threads():
         for stage in [*stages, Stage(objective, max_iter)]:
@@ -158,7 +169,7 @@ def _quiet_scipy_threads() -> Iterator[None]:
 class _Descent:
     """L-BFGS on one objective, from `A` and in place of it."""
 
-    def __init__(self, objective: Objective, A: Array, space: _FreeSpace, scale: float, history: History) -> None:
+    def __init__(self, objective: Reduced, A: Array, space: _FreeSpace, scale: float, history: History) -> None:
         self.objective = objective
         self.A = A
         self.space = space

@@ -1,0 +1,123 @@
+"""Trials of the joint model: rows with known or injected errors, and how far a recovery is from what they should be."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.detect import Detector
+from kernmend.linalg.coordinates import Span
+from kernmend.linalg.distances import squared_distances
+from kernmend.model.kernels import RBF, auto_gamma
+from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
+from kernmend.repair.mender import Mender, Settings
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What is tried: widths of Gaussian kernels, offsets of polynomial ones, cut-offs; iterations, passes, rows.
+
+    A width is gamma times the median squared distance. An offset is coef0 over the mean squared length of a row. A
+    cut-off is an eigenvalue as a share of the trace of the centred Gram matrix: so counted it hardly depends on gamma.
+    A trial has at most so many rows and iterations.
+    """
+
+    widths: tuple[float, ...]
+    offsets: tuple[float, ...]
+    cuts: tuple[float, ...]
+    iterations: int
+    passes: int
+    rows: int
+
+
+MANY = Axes((0.003, 0.03, 0.3), (300.0, 30.0, 3.0), (1e-3, 3e-4, 1e-4), iterations=15, passes=1, rows=200)
+"""For data with many features: there the surface is nearly flat within the distance of two rows."""
+FEW = Axes(
+    (0.03, 0.1, 0.3, 1.0, 3.0),
+    (100.0, 10.0, 1.0, 0.1),
+    (1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+    iterations=40,
+    passes=2,
+    rows=300,
+)
+"""For data with few features, whose surfaces bend within the distance of two rows: with fewer rows they have gaps."""
+
+
+def axes(X: Array) -> Axes:
+    """Return what is tried on data with so many features."""
+    return MANY if X.shape[1] >= MANY_FEATURES else FEW
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Rows with wrong ones among them, what they should be, and how far a recovery is from that.
+
+    `start` are the rows with the wrong ones mended once. `near` are good rows where a wrong one may return to any place
+    on their surface; else `truth` is its place.
+    """
+
+    rows: Array
+    truth: Array
+    start: Array
+    wrong: NDArray[np.bool_]
+    near: Array | None
+    first: Settings
+
+    @classmethod
+    def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
+        """Return the flagged rows among good ones where features are few, else errors like theirs on good rows."""
+        good, flagged = in_order(X[~flags]), in_order(X[flags])
+        injection = Evidence(good, flagged, judge=detector).hold_out(seed)
+        first, most = first_settings(injection), axes(X).rows
+        if X.shape[1] < MANY_FEATURES:
+            rng = np.random.default_rng(seed)
+            keep = min(1.0, most / len(X))
+            L, wrong = (part[rng.permutation(len(part))[: math.ceil(keep * len(part))]] for part in (good, flagged))
+            return cls._of(L, wrong, wrong, Mender(L), first, good)
+        residuals = injection.donors - mend_first(injection.mender, injection.donors, first)
+        L = injection.mender.L
+        share = len(flagged) / len(X)
+        count = min(len(injection.held), max(2, round(share * min(most, len(good)))))
+        held = injection.held[:count]
+        wrong = held + residuals[np.arange(count) % len(residuals)]
+        return cls._of(L[: most - count], wrong, held, injection.mender, first, None)
+
+    @classmethod
+    def _of(
+        cls, good: Array, wrong: Array, truth: Array, mender: Mender, first: Settings, near: Array | None
+    ) -> "Trial":
+        """Return the trial of some good rows and some wrong ones, which are mended once."""
+        rows, truth, start = (np.vstack([good, part]) for part in (wrong, truth, mend_first(mender, wrong, first)))
+        return cls(rows, truth, onto_span(start, rows), np.arange(len(rows)) >= len(good), near, first)
+
+    def left(self, A: Array) -> float:
+        """Return the squared error of a recovery: what is left on the wrong rows, and how far the others moved."""
+        moved = float(np.sum(np.square(A[~self.wrong] - self.truth[~self.wrong])))
+        if self.near is None:
+            return moved + float(np.sum(np.square(A[self.wrong] - self.truth[self.wrong])))
+        return moved + float(squared_distances(A[self.wrong], self.near).min(axis=1).sum())
+
+    @cached_property
+    def untouched(self) -> float:
+        """The squared error of doing nothing."""
+        return self.left(self.rows)
+
+
+def first_settings(injection: Injection) -> Settings:
+    """Return how the flagged rows are mended before anything is known: far enough to see what is wrong with them."""
+    width = 0.1 if injection.held.shape[1] >= MANY_FEATURES else 1.0
+    return injection.first_settings(RBF(width * auto_gamma(injection.mender.L)), entries=True)
+
+
+def onto_span(start: Array, rows: Array) -> Array:
+    """Return a start within what the rows span, where every minimum of the model is, if that saves time."""
+    span = Span.of(rows)
+    return start if span is None else start @ span.basis.T @ span.basis
+
+
+def mend_first(mender: Mender, wrong: Array, settings: Settings) -> Array:
+    """Return wrong rows mended against good ones, one by one, in few iterations."""
+    return mender.mend(wrong, settings, max_iter=SEARCH_ITERATIONS)

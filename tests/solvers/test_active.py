@@ -1,0 +1,105 @@
+"""The solver that moves only the rows that are pulled: the same minimum, in few decompositions of the Gram matrix."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from kernmend import KernelLowRank
+from kernmend.linalg import eigen
+from kernmend.model.errors import KernelError, RowError
+from kernmend.model.kernels import RBF, Polynomial
+from kernmend.model.objective import Objective
+from kernmend.model.penalties import NuclearPenalty
+from kernmend.repair import joint
+from kernmend.solvers import active, solve_active, solve_reduced
+
+RHO = {"rbf": 1e4, "poly": 1e-2}
+
+
+def problem(kernel="rbf", error=KernelError, n=70, d=6):
+    """Rows near a plane, a tenth of them with noise; X, which are wrong, the objective."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d))
+    wrong = np.arange(n) < n // 10
+    X[wrong] += rng.standard_normal((int(wrong.sum()), d))
+    k = RBF(0.01) if kernel == "rbf" else Polynomial(2, 5.0)
+    model = KernelError(k, X, 1e-4) if error is KernelError else RowError(X, 1e-3)
+    penalty = NuclearPenalty(RHO[kernel])
+    lam = 0.7 if error is KernelError else 0.1
+    return X, wrong, Objective(k, penalty, model, lam), penalty
+
+
+@pytest.mark.parametrize(("kernel", "error"), [("rbf", KernelError), ("rbf", RowError), ("poly", KernelError)])
+def test_it_ends_no_higher_than_all_rows_together(kernel, error):
+    X, _, objective, penalty = problem(kernel, error)
+    budget = {"tol": 1e-9, "max_iter": 2000}
+    some, all_rows = solve_active(objective, X, penalty, **budget), solve_reduced(objective, X, **budget)
+    assert some.stop_reason == "converged"
+    assert some.objective[-1] <= 1.001 * all_rows.objective[-1]
+    assert some.objective[-1] == pytest.approx(objective.parts(some.A).total, rel=1e-6)
+    assert np.all(np.diff(some.objective) <= 1e-10 * some.objective[0])
+    assert [record.iteration for record in some.history] == list(range(some.n_iter + 1))
+
+
+def test_rows_that_nothing_pulls_stay_bit_for_bit():
+    X, wrong, objective, penalty = problem()
+    A = solve_active(objective, X, penalty).A
+    stayed = np.all(A == X, axis=1)
+    assert stayed.mean() > 0.5
+    assert not stayed[wrong].any()
+
+
+def test_the_gradient_is_that_of_the_value():
+    X, wrong, objective, penalty = problem(n=30)
+    A = X + 0.1 * np.random.default_rng(1).standard_normal(X.shape)
+    over = active._Round.at(objective, penalty, A).over(wrong)
+    parts, gradient = over.evaluate(A[wrong] + 0.05)
+    numeric = approx_fprime((A[wrong] + 0.05).ravel(), lambda a: over.parts(a.reshape(-1, X.shape[1])).total, 1e-7)
+    np.testing.assert_allclose(gradient.ravel(), numeric, rtol=1e-3, atol=1e-4 * np.abs(numeric).max())
+    assert over.evaluate(A[wrong])[0].total == pytest.approx(objective.parts(A).total, rel=1e-9)
+    moved = A.copy()
+    moved[wrong] += 0.05
+    assert parts.total >= objective.parts(moved).total - 1e-9
+
+
+def test_bounds_and_missing_entries():
+    X, _, _, penalty = problem()
+    X[5, 2] = np.nan
+    objective = Objective(RBF(0.01), penalty, KernelError(RBF(0.01), X, 1e-4), 0.7)
+    A = solve_active(objective, np.nan_to_num(X), penalty, bounds=(-1.5, 1.5)).A
+    assert np.isfinite(A).all()
+    assert np.abs(A).max() <= 1.5
+    assert A[5, 2] != 0.0
+
+
+@pytest.mark.parametrize("when", [1, 40])
+def test_interruption_keeps_what_was_reached(when):
+    X, _, objective, penalty = problem()
+
+    def stop(record):
+        if record.iteration == when:
+            raise KeyboardInterrupt
+
+    result = solve_active(objective, X, penalty, callback=stop, tol=1e-12)
+    assert result.stop_reason == "interrupted"
+    assert objective.parts(result.A).total <= result.objective[0]
+
+
+def test_where_most_rows_move_all_do(monkeypatch):
+    X, _, objective, penalty = problem()
+    monkeypatch.setattr(active, "MOST", 0.0)
+    some, all_rows = solve_active(objective, X, penalty), solve_reduced(objective, X)
+    np.testing.assert_array_equal(some.A, all_rows.A)
+    np.testing.assert_array_equal(some.objective, all_rows.objective)
+
+
+def test_a_fit_takes_few_decompositions_of_the_whole_gram_matrix(monkeypatch):
+    X, wrong, _, _ = problem(n=120)
+    monkeypatch.setattr(joint, "MANY_ROWS", 50)
+    sizes, solve = [], eigen.np.linalg.eigh
+    monkeypatch.setattr(eigen.np.linalg, "eigh", lambda K: sizes.append(len(K)) or solve(K))
+    est = KernelLowRank(gamma=0.01, rho=1e4, lam=0.7).fit(X)
+    assert est.outliers_[wrong].mean() > 0.9
+    assert est.n_iter_ > 20
+    assert sum(size == len(X) for size in sizes) <= 6
+    assert max(size for size in sizes if size != len(X)) < len(X) // 2
