@@ -20,9 +20,9 @@ from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units, resolve_bounds
 from kernmend.solvers import SolverResult
 
-FINE_TOL = 1e-6
-"""`tol`, at most, of rows that are mended one by one, where an iteration costs little, and of the Schatten path, which
-leaves a stage too early with more."""
+
+ROW_TOL = 1e-6
+"""`tol` of rows that are mended one by one, at most: there an iteration costs little."""
 
 
 class NothingMendedWarning(UserWarning):
@@ -88,8 +88,7 @@ class KernelLowRank(KernelModel):
     max_iter : int, default=200
         Iterations of the solver; with the Schatten penalty five times as many in all, as it has five rounds.
     tol : float, default=1e-4
-        Stop when ten iterations together lower the objective by at most this share of it; with the Schatten penalty,
-        and in `transform`, at most 1e-6.
+        Stop when ten iterations together lower the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=None
         Of the iterative eigen-solver. None means 0: always the same result.
     verbose : int, default=0
@@ -269,7 +268,6 @@ class KernelLowRank(KernelModel):
             if plan.lam is None:
                 return plan, plan.unchanged()
             if plan.rho is None:
-                common["tol"] = min(self.tol, FINE_TOL)
                 result = solve_schatten(plan.problem, lam=plan.lam, callback=progress, **common)
             else:
                 problem = plan.solved.in_working_dtype(plan.rho)
@@ -302,5 +300,5 @@ class KernelLowRank(KernelModel):
         start = completion.fill_from(self._mender.L, X)
         if self.lam_ is None:
             return start
-        tol = min(self.tol, FINE_TOL)
+        tol = min(self.tol, ROW_TOL)
         return self._mender.mend_with_history(X, self._settings, start=start, max_iter=self.max_iter, tol=tol)[0]
