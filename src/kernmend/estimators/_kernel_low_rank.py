@@ -21,10 +21,6 @@ from kernmend.repair.units import Units, resolve_bounds
 from kernmend.solvers import SolverResult
 
 
-ROW_TOL = 1e-6
-"""`tol` of rows that are mended one by one, at most: there an iteration costs little."""
-
-
 class NothingMendedWarning(UserWarning):
     """`KernelLowRank` left the data as it is: nothing was found wrong, or no setting mends more than it harms.
 
@@ -87,7 +83,7 @@ class KernelLowRank(KernelModel):
         The units in which rows are compared, as in `KernelRecovery`.
     max_iter : int, default=200
         Iterations of the solver; with the Schatten penalty five times as many in all, as it has five rounds.
-    tol : float, default=1e-4
+    tol : float, default=1e-6
         Stop when ten iterations together lower the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=None
         Of the iterative eigen-solver. None means 0: always the same result.
@@ -147,7 +143,6 @@ class KernelLowRank(KernelModel):
     solver: str = "reduced"
     init: Any = "auto"
     scale: Any = None
-    tol: float = 1e-4
 
     _saved: ClassVar[tuple[str, ...]] = (
         *KernelModel._saved,
@@ -300,5 +295,4 @@ class KernelLowRank(KernelModel):
         start = completion.fill_from(self._mender.L, X)
         if self.lam_ is None:
             return start
-        tol = min(self.tol, ROW_TOL)
-        return self._mender.mend_with_history(X, self._settings, start=start, max_iter=self.max_iter, tol=tol)[0]
+        return self._mender.mend_with_history(X, self._settings, start=start, max_iter=self.max_iter, tol=self.tol)[0]
