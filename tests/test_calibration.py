@@ -41,9 +41,9 @@ class Judge:
     def __init__(self, scores_against):
         self.scores_against = scores_against
 
-    def judge_against(self, L):
+    def rows_against(self, L):
         judge = Judge(self.scores_against)
-        judge.scores = self.scores_against(L)
+        judge.row_scores = self.scores_against(L)
         return judge
 
 

@@ -99,11 +99,11 @@ class HalfWrong:
 
     threshold, judged = 1.0, 0
 
-    def scores(self, X):
+    def row_scores(self, X):
         self.judged += len(X)
         return np.full(len(X), 0.5)
 
-    def judge_against(self, L):
+    def rows_against(self, L):
         return self
 
 
@@ -116,7 +116,7 @@ def test_settings_that_are_prepared_cost_the_same_and_are_judged_at_once(monkeyp
     class Far(HalfWrong):
         """A judge to whom rows look wrong that are far from the origin."""
 
-        def scores(self, X):
+        def row_scores(self, X):
             calls.append(len(X))
             return np.minimum(np.linalg.norm(X, axis=1) / 10.0, 1.0)
 

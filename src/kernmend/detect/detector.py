@@ -155,9 +155,9 @@ class Detector:
         row_u = self.rows.u(entry_results[2] * self.scale + self.centre)
         return self._combine(Z, *self._settled(*entry_results, row_u))
 
-    def scores(self, X: Array) -> Array:
-        """Return the scores that `find` gives new rows, without judging entries where these do not change them."""
-        return self.rows.u(X) / LOG10 if self.rows_only() else self.find(X).scores
+    def row_scores(self, X: Array) -> Array:
+        """Return the scores of new rows as wholes: what their entries alone would say does not count."""
+        return self.rows.u(X) / LOG10
 
     def rows_only(self) -> bool:
         """Return whether rows are scored as they are, without wrong entries filled in."""
@@ -177,12 +177,16 @@ class Detector:
         rows = self.rows.against(D)
         return replace(self, centre=centre, scale=scale, entries=entries, rows=rows)
 
+    def rows_against(self, L: Array) -> "Detector":
+        """Return a detector whose reference is the good rows `L`, for `row_scores` alone."""
+        return replace(self, rows=self.rows.against(distinct(L)[0]))
+
     def judge_against(self, L: Array) -> "Detector":
         """Return a detector whose reference is the good rows `L`, for the scores and flags of rows alone.
 
         Where entries do not decide, those of other rows than before need not be learned for that.
         """
-        return self.against(L) if self.entries_decide else replace(self, rows=self.rows.against(distinct(L)[0]))
+        return self.against(L) if self.entries_decide else self.rows_against(L)
 
     def at_share(self, found: Found, share: float) -> tuple["Detector", Found]:
         """Return a detector, and what it found, with the threshold at which the given share of the rows is flagged."""

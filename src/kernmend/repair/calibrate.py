@@ -83,7 +83,7 @@ class Evidence:
         held = order[: max(1, min(MAX_INJECTED, int(HELD_OUT * n)))]
         L = good[order[held.size : held.size + MAX_REFERENCE]]
         donors = flagged[rng.permutation(flagged.shape[0])[: held.size]]
-        judge = None if self.judge is None else self.judge.judge_against(L)
+        judge = None if self.judge is None else self.judge.rows_against(L)
         return Injection(Mender(L, self.bounds, self.lam, self.cutoff), good[held], donors, judge)
 
 

@@ -35,10 +35,10 @@ class Judge(Protocol):
     def threshold(self) -> float:
         """The score beyond which a row is wrong."""
 
-    def scores(self, X: Array) -> Array:
-        """Return the score of each row."""
+    def row_scores(self, X: Array) -> Array:
+        """Return the score of each row as a whole."""
 
-    def judge_against(self, L: Array) -> "Judge":
+    def rows_against(self, L: Array) -> "Judge":
         """Return one that holds rows against other good rows."""
 
 
@@ -48,8 +48,12 @@ def excess(judge: Judge, X: Array) -> float:
 
 
 def excesses(judge: Judge, X: Array) -> Array:
-    """Return the score of each row as a share of the threshold, at most 1."""
-    shares: Array = np.clip(judge.scores(X) / max(judge.threshold, 1e-9), 0.0, 1.0)
+    """Return the score of each row as a share of the threshold, at most 1.
+
+    Rows are judged as wholes. By their most extreme entry mended pictures of many rows look wrong, since some pixels
+    hardly ever differ: 3,600 digits with noise came back at 8.5 in place of 10.0 dB.
+    """
+    shares: Array = np.clip(judge.row_scores(X) / max(judge.threshold, 1e-9), 0.0, 1.0)
     return shares
 
 
