@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from circle_file import WRONG, N, frame, names
+from circle_file import EXACTLY, WRONG, N, frame, names
 
 # --- errors: one line each -------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ def test_interrupted_with_a_result_so_far(table, tmp_path):
     assert done.returncode == 130
     assert done.stderr == f"kernmend: interrupted: the best result so far is in {target}\n"
     assert names(tmp_path) == ["circle.csv", "out.csv"]
-    out = pd.read_csv(target, float_precision="round_trip")
+    out = pd.read_csv(target, **EXACTLY)
     assert (out.drop(index=WRONG) == frame().drop(index=WRONG)).all(axis=None)
     assert (out.loc[WRONG] != frame().loc[WRONG])[["x", "y"]].all(axis=None)
     assert json.loads(done.stdout)["interrupted"] is True

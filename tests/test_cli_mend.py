@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from circle_file import WRONG, N, frame, names, narrow
+from circle_file import EXACTLY, WRONG, N, frame, names, narrow
 
 import kernmend as library
 from kernmend._mend import score
@@ -231,7 +231,7 @@ def test_inspect_for_scripts(kernmend, table, tmp_path):
     scores = tmp_path / "scores.csv"
     facts = json.loads(kernmend("inspect", table, "--json", "--scores", scores).stdout)
     assert (facts["rows"], facts["flagged"], facts["scores"]) == (N, 2, str(scores))
-    found = pd.read_csv(scores, float_precision="round_trip")
+    found = pd.read_csv(scores, **EXACTLY)
     assert len(found) == N
     est = KernelRecovery().fit(frame()[["x", "y"]].to_numpy())
     np.testing.assert_array_equal(found["score"], est.outlier_scores_)

@@ -36,16 +36,7 @@ def distance(A, k):
     return np.hypot(across - 1, A[:, 2] * c - A[:, 1] * s)
 
 
-TOO_WIDE = pytest.mark.xfail(
-    reason="the kernel that is chosen on the first, flat circle is too wide for the band that landmarks become: wrong "
-    "rows are found as before, but mended rows stay 0.4 off the circle where 0.2 is asked"
-)
-
-
-@pytest.mark.parametrize(
-    "first_bad",
-    [pytest.param(BAD, marks=TOO_WIDE, id="wrong rows from the start"), pytest.param(0, id="a clean first batch")],
-)
+@pytest.mark.parametrize("first_bad", [BAD, 0], ids=["wrong rows from the start", "a clean first batch"])
 def test_a_turning_circle_is_followed(first_bad):
     est = KernelRecovery(landmarks=300, scale=None)
     still = KernelRecovery(landmarks=300, scale=None).fit(batch(0)[0])

@@ -79,8 +79,12 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, kind, old):
     def opened(self, mode="r", *arguments, **options):
         return full() if "w" in mode or "+" in mode else real(self, mode, *arguments, **options)
 
-    real = Path.open
+    def opened_in_archive(self, name, mode="r", **options):
+        return full() if mode == "w" else real_in_archive(self, name, mode, **options)
+
+    real, real_in_archive = Path.open, zipfile.ZipFile.open
     monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(zipfile.ZipFile, "open", opened_in_archive)
     monkeypatch.setattr(Path, "open", opened)
     monkeypatch.setattr(shutil, "copyfile", full)
     monkeypatch.setattr(shutil, "copytree", full)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kernmend.cli.main import cli
 from kernmend.paper import NAMES, experiments, matrices, spec, tables
 from kernmend.paper.store import Store
-from kernmend.repair import joint_choice
+from kernmend.repair import joint_trial
 
 
 def paper(*arguments, code=0):
@@ -25,11 +25,11 @@ def small(module_calibration):
     """Galleries of one image a row, and settings chosen in a hurry: what is tested is that there are such."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kernmend.paper.figures.SHOWN", 1)
-        patch.setattr("kernmend.repair.joint_choice.SEARCH_ITERATIONS", 2)
+        patch.setattr("kernmend.repair.joint_trial.SEARCH_ITERATIONS", 2)
         patch.setattr("kernmend.repair.joint_choice.FROM_DATA", 4)
         patch.setattr("kernmend.repair.joint_choice.PATH_ITERATIONS", 2)
-        many = replace(joint_choice.MANY, iterations=2)
-        patch.setattr("kernmend.repair.joint_choice.MANY", many)
+        many = replace(joint_trial.MANY, iterations=2)
+        patch.setattr("kernmend.repair.joint_trial.MANY", many)
         yield
 
 
