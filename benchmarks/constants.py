@@ -54,6 +54,7 @@ MOST_ROWS = 600  # of a case, for the time of a run
 WORSE_F1, WORSE_FLAGS = 0.02, 0.003  # what is worth showing: a loss of F1, and a gain in the share of good rows flagged
 SHOWN = 3  # lines for each constant
 NOTHING = "nothing (its comment names a test, or other data)"
+NOT_RUN = "not measured yet"
 INTRODUCTION = f"""\
 # What each constant of detection is for
 
@@ -153,10 +154,9 @@ def page(records: Sequence[Record], command: str) -> str:
     by_name = {record["key"]: record["lines"] for record in records}
     body = []
     for name in sorted(INSTEAD):
-        if name in by_name:
-            now = next(getattr(module, name) for module in MODULES if hasattr(module, name))
-            shown = harm(by_name["as it is"], by_name[name])[:SHOWN]
-            body.append([f"`{name}`", _text(now), _text(INSTEAD[name]), "; ".join(shown) or NOTHING])
+        now = next(getattr(module, name) for module in MODULES if hasattr(module, name))
+        shown = "; ".join(harm(by_name["as it is"], by_name[name])[:SHOWN]) or NOTHING if name in by_name else NOT_RUN
+        body.append([f"`{name}`", _text(now), _text(INSTEAD[name]), shown])
     names = ["constant", "is", "in its place", "what that makes worse"]
     return INTRODUCTION.replace("COMMAND", command) + table(names, body)
 
