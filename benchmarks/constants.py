@@ -53,7 +53,7 @@ PRECISION = {
 MOST_ROWS = 600  # of a case, for the time of a run
 WORSE_F1, WORSE_FLAGS = 0.02, 0.003  # what is worth showing: a loss of F1, and a gain in the share of good rows flagged
 SHOWN = 3  # lines for each constant
-NOTHING = "nothing (its comment names a test, or other data)"
+NOTHING = "no flags of rows in these sets: see its comment"
 NOT_RUN = "not measured yet"
 INTRODUCTION = f"""\
 # What each constant of detection is for
