@@ -310,3 +310,22 @@ def test_scores_without_spread(scores, injected):
     assert not np.isnan(groups.threshold(0.9))
     assert (np.diff(groups.u(np.sort(scores))) >= 0).all()
     assert groups.grid[-1] <= RANGE[1] + 0.2
+
+
+def test_a_new_row_may_be_wrong_though_all_rows_so_far_were_good():
+    rng = np.random.default_rng(0)
+    groups = TwoGroups.of(rng.standard_normal(300), 8.0 + 0.5 * rng.standard_normal(300), least=LEAST, dimensions=20.0)
+    assert groups.any_wrong < 0.5
+    assert groups.threshold(0.75) > 6.0
+    assert 2.5 < groups.threshold(0.75, new=True) < 6.0
+
+
+def test_the_probability_of_a_new_row_is_that_of_bayes_where_both_groups_are_known():
+    rng = np.random.default_rng(1)
+    groups = TwoGroups.of(rng.standard_normal(20_000), 6.0 + rng.standard_normal(300), least=LEAST, dimensions=1e9)
+    share = 0.5 * SHARES.mean()
+    x = (groups.threshold(0.75, new=True) - groups.middle) / groups.unit
+    good = (1.0 - share) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi)
+    # Half of f1 is that of injected rows, the other half that of three normal densities; a tenth is spread evenly.
+    assert 0.2 * good < 3.0 * good * 0.25 / 0.75 < 5.0 * share
+    assert np.interp(x, groups.grid, groups.new_wrong) == pytest.approx(0.75, abs=0.02)

@@ -14,8 +14,8 @@ What happens in `Detector.fit`, from the data to the flags:
    its row a suspect at most. The score of the row is u in logarithms to the base 10.
 5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`. The
    threshold is at most log10(3 n / alpha): n good rows in 3 tests exceed that `alpha` times on average. In data with
-   many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where the scores show a
-   group of wrong rows (`rows.py`).
+   many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where a row with such a
+   score is more probably wrong than good all the same (`rows.py`).
 
 The detector that `fit` returns keeps the good rows as its reference and judges new rows by the same threshold.
 """

@@ -8,7 +8,8 @@ times the likelihood of the scores (Bayes). A second grid of f0 is finer, where 
 What is asked for is a weighted mean over all combinations:
 
 - `u`, minus the logarithm of the chance of a good row having a higher score;
-- `threshold`, the score above which a row is wrong with a given probability.
+- `threshold`, the score above which a row is wrong with a given probability: one of these rows, whose scores show how
+  many are wrong, or a new one, of which only the prior share of wrong rows is known.
 
 Few scores leave many combinations plausible, so small tables become cautious by themselves; and whether there are
 wrong rows at all needs no rule of its own. The docstring of the package says what the constants were chosen on.
@@ -104,8 +105,9 @@ class TwoGroups:
 
     `middle` and `unit` are the median of the scores and the spread of their lower half; x = (score - middle) / unit.
     `node_u` is u at each of `NODES`, minus the logarithm of the mean chance of all f0 that are plausible. `wrong` is
-    the probability of a row being wrong at each x of `grid`, never falling, and `any_wrong` that of there being wrong
-    rows at all. `evidence` is the logarithm of the likelihood of the `count` scores, averaged over all combinations.
+    the probability of one of the rows being wrong at each x of `grid`, never falling, `new_wrong` that of a new row,
+    and `any_wrong` that of there being wrong rows at all. `evidence` is the logarithm of the likelihood of the `count`
+    scores, averaged over all combinations.
     """
 
     middle: float
@@ -113,6 +115,7 @@ class TwoGroups:
     node_u: Array
     grid: Array
     wrong: Array
+    new_wrong: Array
     any_wrong: float
     evidence: float
     count: int
@@ -125,7 +128,6 @@ class TwoGroups:
         *,
         least: float = 1e-3,
         dimensions: float = 4.0,
-        only_good: bool = False,
     ) -> "TwoGroups":
         """Return what is to be believed of the scores of rows.
 
@@ -140,8 +142,6 @@ class TwoGroups:
             The least scale of the good scores, in units of the scores.
         dimensions : float
             The number of dimensions that the rows fill (`effective_dimensions`).
-        only_good : bool
-            Whether no row is believed wrong, since the scores do not tell wrong rows from good ones.
         """
         middle, low = np.percentile(scores, [50.0, 15.87])
         unit = max(float(middle - low), least)
@@ -151,7 +151,6 @@ class TwoGroups:
         grid = 0.5 * (edges[1:] + edges[:-1])
         counts = np.histogram(x, edges)[0]
         f1, log_prior_f1 = _alternatives(grid, z)
-        only_good = only_good or scores.size < FEWEST
         low, high = LOWEST.copy(), HIGHEST.copy()
         low[1] = min(max(low[1], float(np.log(least / unit))), high[1])
         for _ in range(2):
@@ -159,7 +158,7 @@ class TwoGroups:
             null = parameters.copy()
             null[:, 0] -= np.exp(null[:, 1]) * _medians(null[:, 2])
             f0 = np.exp(LogGamma(*_columns(null)).log_density(grid))
-            posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, only_good)
+            posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, scores.size < FEWEST)
             weights = posterior.sum(axis=(1, 2))
             low, high = _plausible(parameters, weights, low, high)
         keep = weights > NEGLIGIBLE
@@ -167,7 +166,8 @@ class TwoGroups:
         node_u = -logsumexp(log_weights - LogGamma(*_columns(null[keep])).u(NODES), axis=0)
         return cls(
             float(middle), unit, np.maximum(node_u, 0.0), grid,
-            _probability_wrong(grid, f0, f1, posterior), float(posterior[:, :, 1:].sum()),
+            _probability_wrong(grid, f0, f1, posterior), _probability_new(grid, f0, f1, posterior),
+            float(posterior[:, :, 1:].sum()),
             evidence - scores.size * float(np.log(unit)), scores.size,
         )  # fmt: skip
 
@@ -179,13 +179,14 @@ class TwoGroups:
         out: Array = inside + slope * np.maximum(x - NODES[-1], 0.0)
         return out
 
-    def threshold(self, sure: float) -> float:
-        """Return the score above which rows are wrong with this probability; infinite if there is none."""
-        beyond = np.flatnonzero(self.wrong > sure)
+    def threshold(self, sure: float, *, new: bool = False) -> float:
+        """Return the score above which rows, or new ones, are wrong with this probability; infinite if none is."""
+        wrong = self.new_wrong if new else self.wrong
+        beyond = np.flatnonzero(wrong > sure)
         if not beyond.size:
             return float("inf")
         around = slice(max(beyond[0] - 1, 0), beyond[0] + 1)
-        return float(np.interp(sure, self.wrong[around], self.grid[around]) * self.unit + self.middle)
+        return float(np.interp(sure, wrong[around], self.grid[around]) * self.unit + self.middle)
 
 
 def effective_dimensions(Y: Array) -> float:
@@ -301,4 +302,17 @@ def _probability_wrong(grid: Array, f0: Array, f1: Array, posterior: Array) -> A
             belongs = share * density / ((1.0 - share) * f0[keep] + share * density + np.finfo(np.float64).tiny)
             wrong += weights[keep] @ belongs
     out: Array = np.maximum.accumulate(np.where(grid > 0.0, wrong, 0.0))
+    return out
+
+
+def _probability_new(grid: Array, f0: Array, f1: Array, posterior: Array) -> Array:
+    """Return the probability of a new row being wrong at each point of the grid, made to never fall.
+
+    How many new rows are wrong is not known from these ones, which may have been chosen to be good: there are wrong
+    ones with probability 1/2, and then `SHARES` are equally probable.
+    """
+    share = 0.5 * float(SHARES.mean())
+    good = (1.0 - share) * (posterior.sum(axis=(1, 2)) @ f0)
+    wrong = share * (posterior.sum(axis=(0, 2)) @ f1)
+    out: Array = np.maximum.accumulate(np.where(grid > 0.0, wrong / (good + wrong), 0.0))
     return out

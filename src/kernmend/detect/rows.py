@@ -15,7 +15,10 @@ scores.
 A row is wrong only if its error, judged by the good rows, can be told from the spacing of the rows (`EFFECT`): one at
 the edge of a cloud that the others predict to three digits is unusual, but not wrong: its u is the threshold itself.
 
-The reference. The rows that are not flagged, `LANDMARKS` at most, are kept, and new rows are scored against them.
+The reference. The rows that are not flagged, `LANDMARKS` at most, are kept, and new rows are scored against them. How
+many of the fitted rows are wrong, their scores show; how many of the new ones are, nobody knows: the fitted ones may
+have been chosen to be good. So the threshold is that of new rows, of which a prior share is wrong, where it is lower,
+and the u of a fitted row that is not wrong is at most this threshold.
 
 The docstring of the package says what the constants were chosen on.
 """
@@ -39,9 +42,6 @@ from kernmend.detect.scores import (
 )
 from kernmend.linalg.distances import squared_distances
 
-# Mean capped rank of injected rows below which a score does not tell them from good rows: 0.48 is that of chance, with
-# a standard error of 0.016. Then no row is believed wrong by its group (test_clean_data_of_few_columns).
-INFORMATIVE = 0.55
 # Size of an error, in robust standard deviations, up to which it has full weight in the regression of scores on those
 # of the nearest rows: 96 % efficient for normal errors.
 HUBER = 1.5
@@ -129,9 +129,10 @@ class Scoring:
     scores: Array
     groups: TwoGroups
 
-    def limit(self, probability: float, cap: float) -> float:
-        """Return the u above which a row is wrong with this probability, at most `cap`."""
-        return min(float(self.groups.u(np.array([self.groups.threshold(probability)]))[0]), cap)
+    def limit(self, probability: float, cap: float, *, new: bool = False) -> float:
+        """Return the u above which a row, or a new one, is wrong with this probability, at most `cap`."""
+        score = self.groups.threshold(probability, new=new)
+        return min(float(self.groups.u(np.array([score]))[0]), cap)
 
     def likelier(self, other: "Scoring") -> bool:
         """Return whether the scores are likelier than under another scoring with one parameter less (BIC).
@@ -177,12 +178,14 @@ class RowDetector:
         scores = measure.scores(Y, measure.span.project(Y)) if sample.size < len(Y) else np.empty(len(Y))
         scores[sample] = measure.scores_of_span()
         count = np.ones(len(Y), dtype=bool) if filled is None or filled.mean() > 0.5 else ~filled
-        plain, relative = choose_scoring(Y, sample, scores, count, measure, choice.power < INFORMATIVE)
+        plain, relative = choose_scoring(Y, sample, scores, count, measure)
         limits = limits_of(plain, relative, SURE, cap)
-        threshold = min(limits)
-        suspect = min(threshold, *limits_of(plain, relative, LIKELY, cap), float(np.log(len(Y))))
         u = plain.groups.u(plain.scores)
         u = u if relative is None else combined(u, relative.groups.u(relative.scores), limits)
+        wrong, limits = u > min(limits), limits_of(plain, relative, SURE, cap, new=True)
+        threshold = min(limits)
+        suspect = min(threshold, *limits_of(plain, relative, LIKELY, cap), float(np.log(len(Y))))
+        u = np.where(wrong, u, np.minimum(u, threshold))
         reference = landmarks(Y, np.flatnonzero((u <= threshold) | good))
         if not np.array_equal(reference, sample):
             measure = measure.against(Y[reference])
@@ -271,7 +274,7 @@ def _recentred(groups: TwoGroups, scores: Array, least: float) -> TwoGroups:
 
 
 def choose_scoring(
-    Y: Array, sample: NDArray[np.intp], scores: Array, count: NDArray[np.bool_], measure: Measure, only_good: bool
+    Y: Array, sample: NDArray[np.intp], scores: Array, count: NDArray[np.bool_], measure: Measure
 ) -> tuple[Scoring, Scoring | None]:
     """Return the plain scoring, and that relative to neighbours if the scores are likelier under it.
 
@@ -283,15 +286,13 @@ def choose_scoring(
         The numbers of the rows that are the span of `measure`.
     measure : Measure
         What gave the scores.
-    only_good : bool
-        Whether scores do not tell injected rows from good ones, so that there is no second group to believe in.
     """
     L, (rows, source) = measure.span.L, inject(measure.span.L)
     dimensions = effective_dimensions(L)
     least = least_spread(L.shape[1], dimensions)
 
     def believed(scores: Array, injected: Array) -> TwoGroups:
-        return TwoGroups.of(scores[count], injected, least=least, dimensions=dimensions, only_good=only_good)
+        return TwoGroups.of(scores[count], injected, least=least, dimensions=dimensions)
 
     injected = measure.scores(rows, measure.span.project(rows), source)
     plain = Scoring(None, scores, believed(scores, injected))
@@ -303,15 +304,21 @@ def choose_scoring(
     return plain, relative if relative.likelier(plain) else None
 
 
-def limits_of(plain: Scoring, relative: Scoring | None, probability: float, cap: float) -> tuple[float, float]:
+def limits_of(
+    plain: Scoring, relative: Scoring | None, probability: float, cap: float, *, new: bool = False
+) -> tuple[float, float]:
     """Return the u above which rows are wrong with this probability by each scoring; infinite where it does not count.
 
-    The plain one does not count if under the relative one there are no wrong rows.
+    The plain one does not count if under the relative one there are no wrong rows. With `new` the limits are those of
+    new rows too, which may be wrong more often than these: where these show few wrong rows, the limits are lower.
     """
-    if relative is None:
-        return plain.limit(probability, cap), np.inf
-    counts = relative.groups.any_wrong >= 0.5
-    return plain.limit(probability, cap) if counts else np.inf, relative.limit(probability, cap)
+    plain_counts = relative is None or relative.groups.any_wrong >= 0.5
+
+    def lower(scoring: Scoring) -> float:
+        limit = scoring.limit(probability, cap)
+        return min(limit, scoring.limit(probability, cap, new=True)) if new else limit
+
+    return lower(plain) if plain_counts else np.inf, np.inf if relative is None else lower(relative)
 
 
 def least_spread(columns: int, dimensions: float) -> float:

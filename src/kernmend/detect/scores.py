@@ -47,8 +47,6 @@ NEAREST = 12
 MANY_COLUMNS = 16
 # Largest number of rows that others are compared with, for the time of the eigendecompositions.
 LANDMARKS = 800
-# Median r above which a kernel is too narrow: most rows are then far from the span of all others.
-TOO_NARROW = 0.5
 # Number of injected rows. The standard error of their mean rank is 0.01.
 INJECTED = 300
 # Largest rank of an injected row that counts, as a share of the rows: the rows above may be wrong themselves.
@@ -99,6 +97,18 @@ class KernelSpan:
         weight = 1.0 / (self.s + eps)
         inside = np.square(self.U) @ weight
         return 1.0 / inside - eps, (self.U * weight) @ self.UL / inside[:, np.newaxis]
+
+    def errors_without(self, rows: NDArray[np.intp], others: NDArray[np.intp], eps: float, errors: Array) -> Array:
+        """Return the errors of predicting each of `rows` from all rows of L but itself and the one in `others`.
+
+        `errors` are those of `leave_one_out`, e_j = (P X)_j / P_jj with P = (K + eps I)^-1. Without row i the matrix P
+        is P_jk - P_ji P_ik / P_ii, which makes them (P_jj e_j - P_ji e_i) / (P_jj - P_ji^2 / P_ii).
+        """
+        weight = 1.0 / (self.s + eps)
+        U, V = self.U[rows], self.U[others]
+        own, other, both = (np.einsum("ij,ij,j->i", *pair, weight)[:, np.newaxis] for pair in ((U, U), (V, V), (U, V)))
+        out: Array = (own * errors[rows] - both * errors[others]) / (own - both**2 / other)
+        return out
 
     def project(self, Y: Array) -> Array:
         """Return k(Y, L) U, which `new_rows` needs for every eps."""
@@ -225,22 +235,33 @@ class Measure:
         return log_score(self.kind, *found, self._entry_units(Y, left_out))
 
     def _entry_units(self, Y: Array, left_out: NDArray[np.intp] | None) -> Array:
-        """Return the unit of the error of each entry of Y; those of the columns where these are not needed."""
+        """Return the unit of the error of each entry of Y; those of the columns where these are not needed.
+
+        The row that is left out must not help to predict the nearest rows either: it would make their errors like its
+        own, which no new row does.
+        """
         L = self.span.L
         if self.kind == "span" or len(L) <= NEAREST:
             return self.units
         nearest = nearest_rows(squared_distances(Y, L), left_out)
-        starts = np.arange(0, nearest.size + 1, NEAREST)
-        mean = csr_array((np.full(nearest.size, 1.0 / NEAREST), nearest.ravel(), starts), shape=(len(Y), len(L)))
-        out: Array = np.sqrt(np.square(self.units) + mean @ self._near_squares)
+        if left_out is None:
+            starts = np.arange(0, nearest.size + 1, NEAREST)
+            mean = csr_array((np.full(nearest.size, 1.0 / NEAREST), nearest.ravel(), starts), shape=(len(Y), len(L)))
+            squares = mean @ self._clipped_squares(self._errors)
+        else:
+            errors = (self.span.errors_without(near, left_out, self.eps, self._errors) for near in nearest.T)
+            squares = sum(map(self._clipped_squares, errors), np.zeros(Y.shape)) / NEAREST
+        out: Array = np.sqrt(np.square(self.units) + squares)
         return out
 
+    def _clipped_squares(self, errors: Array) -> Array:
+        """Return the squares of errors, each clipped at `CLIP` units of its column."""
+        return np.square(np.clip(errors / self.units, -CLIP, CLIP) * self.units)
+
     @cached_property
-    def _near_squares(self) -> Array:
-        """The squared errors of the rows of the span, clipped, which are the units of the rows near them."""
-        errors = self.span.leave_one_out(self.eps)[1]
-        out: Array = np.square(np.clip(errors / self.units, -CLIP, CLIP) * self.units)
-        return out
+    def _errors(self) -> Array:
+        """The errors of the rows of the span, leave-one-out."""
+        return self.span.leave_one_out(self.eps)[1]
 
     def visible(self, Y: Array, projected: Array) -> NDArray[np.bool_]:
         """Return which rows of Y have the effect of a wrong row; `projected` is that of `KernelSpan.new_rows`.
@@ -300,8 +321,6 @@ def choose_score(L: Array) -> Choice:
             units = error_units(errors)
             new_r, new_errors = span.new_rows(injected, projected, eps, source)
             for kind, choices in tried.items():
-                if kind == "span" and choices and float(np.median(r)) > TOO_NARROW:
-                    continue
                 scores, of_injected = log_score(kind, r, errors, units), log_score(kind, new_r, new_errors, units)
                 rank = np.minimum(ranks(scores, of_injected), RANK_CAP)
                 low, middle = np.percentile(scores, [15.87, 50.0])
