@@ -39,7 +39,7 @@ INSTEAD: dict[str, Any] = {
     "SKEW": (-0.5, 0.7), "FEW_DIMENSIONS": (0.0, 0.0), "SCALE_SD": 1.0, "SHARES": np.geomspace(0.004, 0.1, 7),
     "LOWEST": np.array([-0.1, np.log(0.5), -3.0]), "HIGHEST": np.array([0.3, np.log(2.0), 0.5]),
     "NEAREST_WRONG": 1.0, "DISTANCES": 1, "SPREAD": 1.0, "BROAD": 0.001,
-    "HUBER": 1e9, "SURE": 0.5, "LIKELY": 0.75, "LEAST_SPREAD": 0.0,
+    "INFORMATIVE": 0.0, "HUBER": 1e9, "SURE": 0.5, "LIKELY": 0.75, "LEAST_SPREAD": 0.0,
     "KINDS": ("span",), "WIDTHS": (1.0,), "RIDGES": (1e-4,), "WORST": 0.5, "NEAREST": 4, "MANY_COLUMNS": 1,
     "RANK_CAP": 1.0, "TIE": 0.0, "EFFECT": 0.0, "FAR": INF, "STANDARD_ERRORS": 0.0,
     "SIDE": (0.5, 0.8), "INFORMATION": 0.01, "SHAPES": (0.2, 10.0), "GAP": INF, "END_GROUP": 0.5, "CLIP": INF,

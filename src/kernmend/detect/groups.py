@@ -128,6 +128,7 @@ class TwoGroups:
         *,
         least: float = 1e-3,
         dimensions: float = 4.0,
+        only_good: bool = False,
     ) -> "TwoGroups":
         """Return what is to be believed of the scores of rows.
 
@@ -142,6 +143,8 @@ class TwoGroups:
             The least scale of the good scores, in units of the scores.
         dimensions : float
             The number of dimensions that the rows fill (`effective_dimensions`).
+        only_good : bool
+            Whether no row is believed wrong, since the scores do not tell wrong rows from good ones.
         """
         middle, low = np.percentile(scores, [50.0, 15.87])
         unit = max(float(middle - low), least)
@@ -158,7 +161,7 @@ class TwoGroups:
             null = parameters.copy()
             null[:, 0] -= np.exp(null[:, 1]) * _medians(null[:, 2])
             f0 = np.exp(LogGamma(*_columns(null)).log_density(grid))
-            posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, scores.size < FEWEST)
+            posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, only_good or scores.size < FEWEST)
             weights = posterior.sum(axis=(1, 2))
             low, high = _plausible(parameters, weights, low, high)
         keep = weights > NEGLIGIBLE
