@@ -217,17 +217,6 @@ def test_interruption_keeps_the_best_so_far(monkeypatch):
     assert np.isfinite(est.recovered_).all()
 
 
-def test_verbose_shows_a_bar_and_silence_is_silent(capsys):
-    _, X, _ = corrupted_circle()
-    KernelLowRank(**PAPER).fit(X)
-    quiet = capsys.readouterr()
-    assert (quiet.out, quiet.err) == ("", "")
-    KernelLowRank(**PAPER, verbose=1).fit(X)
-    loud = capsys.readouterr()
-    assert loud.out == ""
-    assert "mending" in loud.err
-
-
 # --- odd data -------------------------------------------------------------------------------------------------------
 
 
