@@ -1,14 +1,19 @@
 """A second fit leaves nothing of the first, and a refused one says so before it takes anything away."""
 
+from dataclasses import fields, is_dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
 from cases import IGNORE_MAX_ITER, with_holes
+from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from test_common import ESTIMATORS, data, every
 
 from kernmend import KernelRecovery
+from kernmend.model.kernels import RBF
+from kernmend.repair.mender import Settings
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")
 
@@ -20,6 +25,30 @@ FIRST = {
     "RecoverySearch": {"estimator": KernelRecovery(landmarks=30)},
     "RobustPCA": {"rank": 2},
 }
+
+
+def assert_same(one, other, path=""):
+    """Fail unless two objects are equal in all of their parts, whatever they are made of; times are not compared."""
+    assert type(one) is type(other), path
+    if isinstance(one, np.ndarray) and one.dtype != object:
+        np.testing.assert_array_equal(one, other, err_msg=path, strict=True)
+    elif issparse(one):
+        assert_same(one.toarray(), other.toarray(), path)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys(), path
+        for name in one.keys() - {"seconds"}:
+            assert_same(one[name], other[name], f"{path}.{name}")
+    elif isinstance(one, (list, tuple, np.ndarray)):
+        assert len(one) == len(other), path
+        for k, (first, second) in enumerate(zip(one, other, strict=True)):
+            assert_same(first, second, f"{path}[{k}]")
+    elif is_dataclass(one) and not isinstance(one, type):
+        parts = ({field.name: getattr(each, field.name) for field in fields(each)} for each in (one, other))
+        assert_same(*parts, path)
+    elif hasattr(one, "__dict__") and not callable(one):
+        assert_same(vars(one), vars(other), path)
+    else:
+        assert one == other or (one != one and other != other), path  # NaN is what it is
 
 
 @every
@@ -35,15 +64,28 @@ def test_a_second_fit_leaves_nothing_of_the_first(make):
     est.left_over_ = 1
     est.set_params(**defaults).fit(X)
     fresh = make().fit(X)
-    assert vars(est).keys() == vars(fresh).keys()
-    np.testing.assert_array_equal(est.recovered_, fresh.recovered_)
+    assert_same(est, fresh)
     assert est.summary() == fresh.summary()
 
 
 def test_a_fit_after_batches_is_a_fit():
     _, X, _ = data(n=60)
-    est = KernelRecovery().partial_fit(X).partial_fit(X).fit(X)
-    assert vars(est).keys() == vars(KernelRecovery().fit(X)).keys()
+    assert_same(KernelRecovery().partial_fit(X).partial_fit(X).fit(X), KernelRecovery().fit(X))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.zeros(3), np.zeros(3, np.float32)),
+        ([1, 2], [1, 2, 3]),
+        ({"a": 1}, {"b": 1}),
+        (KernelRecovery(), KernelRecovery(alpha=0.1)),
+        (Settings(RBF(1.0), 1e-5, "rows", 0.5), Settings(RBF(2.0), 1e-5, "rows", 0.5)),
+    ],
+)
+def test_other_parts_are_not_the_same(one, other):
+    with pytest.raises(AssertionError):
+        assert_same(one, other)
 
 
 @every
