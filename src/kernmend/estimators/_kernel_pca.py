@@ -17,7 +17,8 @@ from kernmend.model.terms import Parts
 from kernmend.solvers.preimage import solve_preimage
 from kernmend.solvers.result import Callback, History, SolverResult
 
-ROUNDING = 1e-12  # of a row's mean squared length in the kernel space: a smaller squared distance from the subspace
+# Squared distance from the subspace, as a share of the mean squared length of a row, below which it is rounding.
+ROUNDING = 1e-12
 
 
 @parameters

@@ -16,10 +16,14 @@ from kernmend.linalg.threads import few_threads
 from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
 from kernmend.solvers import SolverResult, solve_admm, solve_rows
 
-RANK_GROWTH = 1.2  # of the penalty, where the rank is given
-NEW_ROWS_TOL = 10.0  # of `tol`: the row space is only known to `tol`, and nearer than that a row comes very slowly
+# Factor by which the penalty grows in each iteration, where the rank is given.
+RANK_GROWTH = 1.2
+# Tolerance of new rows, in units of `tol`: the row space is only known to `tol`, and a row comes nearer very slowly.
+NEW_ROWS_TOL = 10.0
+# Largest number of iterations of new rows.
 NEW_ROWS_ITER = 5000
-REAL = 1e-6  # of the largest singular value
+# Singular value, as a share of the largest one, above which it is no rounding, where the rank is given.
+REAL = 1e-6
 
 
 @parameters

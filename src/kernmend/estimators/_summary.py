@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
+# Number of rows below which the summary warns that they say little.
 FEW_ROWS = 50
+# Share of flagged rows above which the summary doubts them.
 MANY_FLAGGED = 0.4
-MOST_LISTED = 5  # rows
+# Largest number of rows that are listed with their scores, of flagged ones and of others.
+MOST_LISTED = 5
 UNITS = {
     "columns": "Columns were compared in units of their own.",
     "rows": "Rows were compared in units of their own: each centred by its median and divided by its MAD.",

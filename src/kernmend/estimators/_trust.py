@@ -15,7 +15,8 @@ from kernmend.repair.explain import CellReason, Explanation, sentences
 from kernmend.repair.intervals import ONE, SEVERAL, WHOLE
 from kernmend.repair.row_mender import RowMender
 
-NEAREST = 5  # good rows that an explanation names
+# Number of good rows that an explanation names.
+NEAREST = 5
 # How much of the exponent of a chance is believed where it is smaller than one in n, of n rows: no more rows than these
 # show how long the tail of good ones is. Of 84 tables to choose on, 1.0, 0.3, 0.1 and 0.01 good rows each have a score
 # above 4, 6, 10 and 15; by this number 0.5, 0.2, 0.05 and 0.01 of them do.

@@ -19,7 +19,8 @@ from kernmend.repair import completion
 from kernmend.solvers import SOLVERS, SolverResult, solve_active, solve_reduced
 from kernmend.solvers.active import MANY_ROWS
 
-FLOAT32_MARGIN = 100.0  # eigenvalue cut-off over float32's rounding of the Gram matrix
+# Eigenvalue cut-off, in units of the rounding of the Gram matrix in float32, from which on float32 is exact enough.
+FLOAT32_MARGIN = 100.0
 
 
 @dataclass(frozen=True)

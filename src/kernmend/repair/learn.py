@@ -29,9 +29,12 @@ from kernmend.repair.row_mender import Mask, RowMender, leave_units
 from kernmend.repair.units import Units, resolve_bounds
 from kernmend.solvers.result import StopReason
 
-WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
-MIN_GOOD_ROWS = 5  # Fewer good rows say nothing about a surface: then rows are mended against all of them.
-CHANGED = 0.05  # The change of an entry, as a share of a typical difference of entries, that counts as replaced.
+# Kernels to choose from, as gamma times the median squared distance: for many features, and for few.
+WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)
+# Least number of good rows: fewer say nothing about a surface, and rows are mended against all of them.
+MIN_GOOD_ROWS = 5
+# Change of an entry, as a share of a typical difference of entries, that counts as replaced.
+CHANGED = 0.05
 
 
 @dataclass(frozen=True)
