@@ -164,7 +164,7 @@ def test_the_data_is_left_alone():
     np.testing.assert_array_equal(wrong, copies[1])
 
 
-def test_suspicion_is_made_from_the_reference_and_adds_to_the_cost():
+def test_scores_of_mended_rows_are_made_from_the_reference_and_add_to_the_cost():
     good, wrong, _ = surface(4)
     settings, seen = Settings(RBF(0.05), 1e-4, "rows", 0.1), []
 
@@ -176,12 +176,12 @@ def test_suspicion_is_made_from_the_reference_and_adds_to_the_cost():
         seen.append(len(L))
         return lambda A: np.where((A[:, np.newaxis] == good).all(axis=2).any(axis=1), 0.0, 0.5)
 
-    unheard, heard = costs(None), costs(half_of_what_is_not_good)
+    without, judged = costs(None), costs(half_of_what_is_not_good)
     assert seen == [len(good) - 27]  # the held-out fifth is not in the reference
-    assert heard(settings) == pytest.approx(unheard(settings) + 0.5)
-    assert heard.share(settings) == unheard.share(settings)
+    assert judged(settings) == pytest.approx(without(settings) + 0.5)
+    assert judged.share(settings) == without.share(settings)
     natural = costs(lambda L: lambda A: np.ones(len(A)))  # what good rows have too does not count
-    assert natural(settings) == unheard(settings)
+    assert natural(settings) == without(settings)
 
 
 def test_with_scores_of_distance_the_settings_bring_rows_nearer_to_good_ones():

@@ -135,6 +135,18 @@ def test_no_parameter_is_dead(make, name, others, one, other, differs):
     assert np.shape(results[0]) != np.shape(results[1]) or not np.allclose(*results, rtol=0, atol=1e-5)
 
 
+@IGNORE_MAX_ITER
+def test_flags_do_not_depend_on_how_rows_are_mended():
+    """As the docstring says: kernel, gamma and what else belongs to mending change no score and no threshold."""
+    first = fitted(KernelRecovery, tuple(sorted(found().items())))
+    for name in ("kernel", "gamma", "degree", "coef0", "lam", "rho", "error", "bounds", "max_iter", "tol"):
+        others, one, other, _ = EFFECTS[KernelRecovery][name]
+        for value in (one, other):
+            est = fitted(KernelRecovery, tuple(sorted((others | {name: value}).items())))
+            np.testing.assert_array_equal(est.outlier_scores_, first.outlier_scores_)
+            assert est.threshold_ == first.threshold_
+
+
 @pytest.mark.parametrize("make", EFFECTS)
 def test_every_parameter_is_tried(make):
     assert EFFECTS[make].keys() | {"verbose"} == make().get_params().keys()
