@@ -18,6 +18,7 @@ from kernmend.model.penalties import cutoff_from_rho
 
 # --- wrong rows are found and mended, the others are left alone -------------------------------------------------------
 
+
 @pytest.mark.parametrize("seed", range(3))
 def test_noisy_rows_are_found_and_mended(seed):
     est, truth, X, bad = fitted(seed)
