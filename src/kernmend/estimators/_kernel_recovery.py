@@ -162,7 +162,6 @@ class KernelRecovery(Explained, KernelModel):
     unsure: str = "mend"
 
     _allow_far = True
-    _rows: RowMender
     _saved: ClassVar[tuple[str, ...]] = (
         *KernelModel._saved,
         *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
@@ -342,6 +341,20 @@ class KernelRecovery(Explained, KernelModel):
         if interrupted:
             self.stop_reason_ = "interrupted"
 
+    def _store(self, learned: Learned) -> None:
+        """Set everything that follows from what was learned."""
+        rows = learned.rows
+        mender, settings = rows.mender, rows.settings
+        self._rows: RowMender = rows
+        self._share = learned.flagged_share
+        self.recovered_, self.threshold_ = learned.recovered, rows.detector.threshold
+        self.__dict__.update(learned.per_row)
+        self.objective_, self.n_iter_ = np.asarray(learned.objective, dtype=np.float64), len(learned.objective) - 1
+        self.stop_reason_, self.calibration_error_ = learned.stop_reason, learned.calibration_error
+        self.kernel_, self.error_, self.rank_ = settings.kernel, learned.error.name, learned.rank
+        self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
+        self.rho_ = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
+
     def _begin(self, X: Any, learner: Learner, rng: np.random.Generator) -> Array:
         """Fit the first batch and keep no more good rows than there may be landmarks; return the batch, checked."""
         first = self._checked(X)
@@ -366,19 +379,6 @@ class KernelRecovery(Explained, KernelModel):
         self.__dict__.update(batch.per_row)
         self._remember(later)
         return later
-
-    def _store(self, learned: Learned) -> None:
-        """Set everything that follows from what was learned."""
-        rows = learned.rows
-        mender, settings = rows.mender, rows.settings
-        self._rows, self._share = rows, learned.flagged_share
-        self.recovered_, self.threshold_ = learned.recovered, rows.detector.threshold
-        self.__dict__.update(learned.per_row)
-        self.objective_, self.n_iter_ = np.asarray(learned.objective, dtype=np.float64), len(learned.objective) - 1
-        self.stop_reason_, self.calibration_error_ = learned.stop_reason, learned.calibration_error
-        self.kernel_, self.error_, self.rank_ = settings.kernel, learned.error.name, learned.rank
-        self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
-        self.rho_ = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
 
     def _find_only(self, X: Any) -> tuple[Any, Any, float, Any]:
         """Return what a fit would score and flag, without mending: scores, flags, threshold, suspects."""
