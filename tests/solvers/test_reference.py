@@ -126,7 +126,7 @@ def test_constant_reference_rows(kernel, value):
             np.testing.assert_array_equal(root[0], root[1])  # both rows of A are the same
             dist2 = root**2 - reference.eps
             assert (dist2 <= kernel.diag(A) * (1 + 1e-9) + 1e-9).all()
-            if (A == L[:2]).all() and cutoff < 1.0:  # in the span itself
+            if (L[:2] == A).all() and cutoff < 1.0:  # in the span itself
                 assert (dist2 <= 1e-6 * kernel.diag(A) + 1e-9).all()
 
 
