@@ -173,7 +173,7 @@ class LinearRecovery(NewRowsRecovery):
 
 
 def _solve_convex(term: ErrorTerm, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:
-    """Minimise |L|_* + E(X - L)."""
+    """Minimise |L|_* + E(X - L); return what the solver found, and the term of L."""
     center, X = NuclearTerm(), term.X
     penalty = 1.25 / (spectral_norm(X) or 1.0)
     size = float(np.linalg.norm(X))
@@ -183,8 +183,8 @@ def _solve_convex(term: ErrorTerm, options: dict[str, Any]) -> tuple[SolverResul
 def _solve_ranked(term: ErrorTerm, rank: int, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:
     """Minimise E(X - L) over the matrices of that rank, from L = 0, with a growing penalty.
 
-    The first step moves an entry by a typical size of one: smaller ones, or faster growth, settle on wrong row spaces
-    where many entries are far off.
+    Return what the solver found, and the term of L. The first step moves an entry by a typical size of one: smaller
+    ones, or faster growth, settle on wrong row spaces where many entries are far off.
     """
     center, X = RankTerm(limit=rank), term.X
     penalty = term.lam / typical(np.abs(X[X != 0]))

@@ -91,7 +91,7 @@ def _replaced(est: Any) -> list[str]:
 
 
 def by_chance(est: Any) -> bool:
-    """Whether scores are -log10 of a chance, as those of rows that were judged before any was moved are."""
+    """Return whether scores are -log10 of a chance, as those of rows that were judged before any was moved are."""
     inner = getattr(est, "best_estimator_", est)
     return hasattr(inner, "_groups") or hasattr(inner, "alpha")
 

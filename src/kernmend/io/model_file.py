@@ -35,7 +35,10 @@ class ModelError(FileError):
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """Write a fitted estimator to `path`, for `kernmend.load`; see `Recovery.save`."""
+    """Write a fitted estimator to a file that `kernmend.load` reads, and return its path.
+
+    ModelError if it is there already and not `force`, if it cannot be written, or holds what no file can.
+    """
     check_is_fitted(estimator)
     target, encode = Path(path), Encoder()
     if target.exists() and not force:

@@ -183,7 +183,7 @@ def complete(
     tol: float = 1e-6,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise log det(K(A) + eps I) over the missing entries of X, eps falling; the others are held fixed.
+    """Minimise log det(K(A) + eps I) over the missing entries of X, eps falling, and return what the solver found.
 
     Parameters
     ----------

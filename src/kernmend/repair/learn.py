@@ -132,7 +132,7 @@ class Learner:
         return Mender(good, resolve_bounds(units.bounds(self.bounds), good), lam, cutoff)
 
     def _mended(self, rows: RowMender, X: Array, filled: Array, found: Found, chosen: Calibration) -> "Learned":
-        """Mend what was flagged, with the settings found, and say how sure that is."""
+        """Return what was learned, with the flagged rows mended by the settings found, and how sure that is."""
         found = rows.within_bounds(filled, found)
         mended, totals, converged = filled, [0.0, 0.0], True
         if rows.mender.L.shape[0] < len(X):

@@ -28,7 +28,7 @@ class Axis:
 
     @classmethod
     def of(cls, scores: Array, threshold: float) -> "Axis":
-        """Make room for the scores and the threshold, if there is one."""
+        """Return an axis with room for the scores and the threshold, if there is one."""
         ends = [float(scores.min()), float(scores.max()), *([threshold] if np.isfinite(threshold) else [])]
         low, high = min(ends), max(ends)
         if high <= low:

@@ -28,7 +28,7 @@ def choose_view(columns: tuple[str, ...] | None, n_columns: int, image_shape: An
 
 
 def count_up(columns: tuple[str, ...]) -> bool:
-    """Whether the names are one text around a number that rises, or falls, from each to the next."""
+    """Return whether the names are one text around a number that rises, or falls, from each to the next."""
     parts = [re.fullmatch(r"(\D*?)(-?\d+(?:\.\d+)?)(\D*)", name.strip()) for name in columns]
     if not all(parts):
         return False
