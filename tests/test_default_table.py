@@ -26,7 +26,7 @@ def test_images(name, kind):
     if case is None:
         pytest.skip("needs COIL-20: set KERNMEND_DATA to the folder with coil20_32.npz")
     truth, (X, bad) = corrupt(case, kind, 70)
-    est = KernelRecovery().fit(X)
+    est = KernelRecovery(interval=None).fit(X)  # how sure values are changes none of them
     least_snr, least_f1 = LIMITS[name, kind]
     assert est.error_ == ("rows" if kind == "noise" else "entries")
     assert snr(truth[bad], est.recovered_[bad]) >= least_snr

@@ -236,9 +236,9 @@ def test_constant_data(make, kernel, value):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
 @pytest.mark.parametrize(
-    "shape", [(2, 1), (2, 5), (3, 2000), (40, 2), (40, 1)], ids=["2x1", "2x5", "3x2000", "40x2", "40x1"]
+    "shape", [(2, 1), (2, 5), (3, 500), (40, 2), (40, 1)], ids=["2x1", "2x5", "3x500", "40x2", "40x1"]
 )
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_odd_shapes_and_scales(make, shape, scale, kernel):
     X = scale * np.random.default_rng(0).standard_normal(shape)
     est = make(kernel=kernel, max_iter=30).fit(X)

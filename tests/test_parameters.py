@@ -147,6 +147,15 @@ def test_flags_do_not_depend_on_how_rows_are_mended():
             assert est.threshold_ == first.threshold_
 
 
+def test_intervals_do_not_change_what_is_mended():
+    without, with_them = (
+        fitted(KernelRecovery, tuple(sorted(each.items()))) for each in (found(), given(interval=0.9))
+    )
+    np.testing.assert_array_equal(with_them.recovered_, without.recovered_)
+    assert (with_them.half_widths_ > 0).any()
+    assert not hasattr(without, "half_widths_")
+
+
 @pytest.mark.parametrize("make", EFFECTS)
 def test_every_parameter_is_tried(make):
     assert EFFECTS[make].keys() | {"verbose"} == make().get_params().keys()
