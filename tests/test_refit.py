@@ -9,7 +9,7 @@ from cases import IGNORE_MAX_ITER, with_holes
 from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from test_common import ESTIMATORS, data, every
+from test_common import ESTIMATORS, data, every, transforming
 
 from kernmend import KernelRecovery
 from kernmend.model.kernels import RBF
@@ -114,11 +114,9 @@ def test_refused_data_leave_no_fit_that_mixes_two(make):
         est.summary()
 
 
-@every
+@transforming
 @IGNORE_MAX_ITER
 def test_what_scikit_learn_was_told_stays(make):
-    if not hasattr(make, "transform"):
-        pytest.skip("has no transform")
     frame = pd.DataFrame(data(n=60)[1], columns=[f"c{j}" for j in range(20)])
     est = make().set_output(transform="pandas")
     for _ in range(2):
