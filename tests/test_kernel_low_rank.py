@@ -33,7 +33,7 @@ def corrupted_circle(seed=0, n=60):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [KernelLowRank(kernel="poly"), KernelLowRank(solver="alternating-parallel", max_iter=20)],
+    [KernelLowRank(kernel="poly", solver="alternating-parallel", max_iter=20)],
     expected_failed_checks=lambda est: dict.fromkeys(
         ["check_outliers_fit_predict", "check_outliers_train"],
         "a fit moves all rows together, transform each one by itself",
