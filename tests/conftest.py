@@ -16,7 +16,7 @@ settings.load_profile("kernmend")
 
 # Long tests of results, time or memory: the lines that they run, others run too.
 UNCOUNTED = {
-    "test_images",
+    "test_images_of_the_benchmark",
     "test_surfaces",
     "test_beliefs_are_those_of_brute_force",
     "test_probabilities_are_frequencies_where_the_scores_follow_the_prior",

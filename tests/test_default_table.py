@@ -21,7 +21,7 @@ LIMITS = {  # dB on the corrupted rows and F1, below the medians of the benchmar
 
 
 @pytest.mark.parametrize(("name", "kind"), LIMITS)
-def test_images(name, kind):
+def test_images_of_the_benchmark(name, kind):
     case = next((case for case in CASES if case.name.startswith(name + ",")), None)
     if case is None:
         pytest.skip("needs COIL-20: set KERNMEND_DATA to the folder with coil20_32.npz")
