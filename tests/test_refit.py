@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from cases import IGNORE_MAX_ITER, with_holes
 from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from test_common import ESTIMATORS, data, every, transforming
 
+import kernmend
 from kernmend import KernelRecovery
 from kernmend.model.kernels import RBF
 from kernmend.repair.mender import Settings
@@ -71,6 +73,16 @@ def test_a_second_fit_leaves_nothing_of_the_first(make):
 def test_a_fit_after_batches_is_a_fit():
     _, X, _ = data(n=60)
     assert_same(KernelRecovery().partial_fit(X).partial_fit(X).fit(X), KernelRecovery().fit(X))
+
+
+@pytest.mark.parametrize("method", ["kernel", "search"])
+def test_a_fit_after_one_with_more_good_rows_is_a_fit(method):
+    truth, X, _ = data(n=60)
+    params = {"n_iter": 2, "n_splits": 1} if method == "search" else {}
+    est = kernmend.mend(X, method=method, good=truth, **params).estimator
+    assert len(est.recovered_) == len(X)
+    fresh = clone(est).fit(X)
+    assert_same(est.fit(X), fresh)
 
 
 @pytest.mark.parametrize(

@@ -296,17 +296,6 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         self._originals = X[self._changed_rows]
         self._n_reference = 0
 
-    def _keep_first(self, n: int) -> None:
-        """Forget what was found of the rows after the first n: good ones, only there to learn from."""
-        self._n_reference = len(self.recovered_) - n
-        est: Any
-        for est in (self, getattr(self, "best_estimator_", self)):
-            for name in {*lazy.OF_ROWS, "entry_scores_"} & vars(est).keys():
-                setattr(est, name, getattr(est, name)[:n].copy())
-            est._share = float(est.outliers_.mean())
-            inside = est._changed_rows < n
-            est._changed_rows, est._originals = est._changed_rows[inside], est._originals[inside]
-
     def _tell(self, X: Array) -> None:
         """Remember what was changed; log the result in one line; warn where the solver did not finish."""
         self._remember(X)

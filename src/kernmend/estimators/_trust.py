@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
+from kernmend.large import dask as lazy
 from kernmend.large.landmarks import blocks
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
@@ -148,6 +149,18 @@ class Explained:
         """The explanations of all flagged rows, each made when it is asked for."""
         est: Any = self._in_memory("explanations_")
         return Explanations(est, np.flatnonzero(est.outliers_))
+
+    def _keep_first(self, n: int) -> None:
+        """Forget what was found of the rows after the first n: good ones, only there to learn from."""
+        whole: Any = self
+        fitted: Any = getattr(self, "best_estimator_", self)
+        whole._n_reference = len(whole.recovered_) - n
+        for est in [whole] if fitted is whole else [whole, fitted]:
+            for name in {*lazy.OF_ROWS, "entry_scores_"} & vars(est).keys():
+                setattr(est, name, getattr(est, name)[:n].copy())
+            inside = est._changed_rows < n
+            est._changed_rows, est._originals = est._changed_rows[inside], est._originals[inside]
+        fitted._share = float(fitted.outliers_.mean())
 
     def _in_memory(self, name: str) -> Any:
         """Return the fitted estimator; AttributeError after a fit to a lazy array, whose rows are not here."""
