@@ -6,15 +6,27 @@ from functools import cache
 import numpy as np
 import pytest
 from cases import IGNORE_MAX_ITER
-from test_common import CLASSES
+from test_common import CLASSES, data
 
-from kernmend import KernelLowRank, KernelRecovery
+from kernmend import (
+    GraphRobustPCA,
+    KernelLowRank,
+    KernelPCADenoiser,
+    KernelRecovery,
+    LowRankRepresentation,
+    OutlierPursuit,
+    RecoverySearch,
+    RobustKernelPCA,
+    RobustPCA,
+)
 from kernmend.datasets import make_circle
 from kernmend.datasets.corruption import uniform_outliers
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")
 
 X = uniform_outliers(make_circle(60, random_state=0).X, 0.1, random_state=1).X
+TABLE = data(n=40, d=8)[1]  # of two dimensions, a tenth of the rows random
+LINEAR = (OutlierPursuit, RobustPCA, LowRankRepresentation, GraphRobustPCA)
 BOTH = {
     "kernel": "rbf",
     "gamma": "auto",
@@ -78,7 +90,26 @@ def found(**others):
 
 @cache
 def fitted(make, params):
-    return make(**dict(params)).fit(X)
+    return make(**dict(params)).fit(TABLE if make in LINEAR else X)
+
+
+RIDGE = {"preimage": "ridge"}
+SEARCH = {"n_iter": 2, "n_splits": 1}
+
+
+def linear(**others):
+    """The parameters that the linear models share."""
+    return {
+        "lam": ({}, 0.2, 0.5, "recovered_"),
+        "contamination": ({}, "auto", 0.0, "outliers_"),
+        "max_iter": ({}, 1000, 3, "n_iter_"),
+        "tol": ({}, 1e-6, 1e-2, "n_iter_"),
+        **others,
+    }
+
+
+def scores(search):
+    return search.cv_results_["mean_test_score"]
 
 
 # For each parameter: the others, two values of it, and what of a fit has to differ between them.
@@ -119,7 +150,51 @@ EFFECTS = {
         "tol": (given(), 1e-6, 0.5, "n_iter_"),
         "random_state": ({}, 0, 1, "choice_cost_"),
     },
+    OutlierPursuit: linear(noise=({}, 0.0, 0.1, "recovered_")),
+    RobustPCA: linear(noise=({}, 0.0, 0.1, "recovered_"), rank=({}, None, 1, "recovered_")),
+    LowRankRepresentation: linear(dictionary=({}, None, tuple(map(tuple, TABLE[:20])), "coefficients_")),
+    GraphRobustPCA: linear(
+        penalty=({}, "nuclear", "graphs", "recovered_"),
+        gamma=({}, 0.1, 1.0, "recovered_"),
+        feature_gamma=({"penalty": "graphs"}, 0.1, 1.0, "recovered_"),
+        n_neighbors=({}, 5, 2, "recovered_"),
+    ),
+    KernelPCADenoiser: {
+        "kernel": (RIDGE, "rbf", "linear", "recovered_"),
+        "gamma": ({}, 1.0, 3.0, "recovered_"),
+        "degree": (RIDGE | {"kernel": "poly"}, 2, 3, "recovered_"),
+        "coef0": (RIDGE | {"kernel": "poly"}, 1.0, 3.0, "recovered_"),
+        "n_components": ({}, 2, 5, "rank_"),
+        "contamination": ({}, "auto", 0.3, "outliers_"),
+        "max_iter": ({}, 200, 2, "n_iter_"),
+        "tol": ({}, 1e-6, 1e-2, "n_iter_"),
+        "preimage": ({}, "fixed-point", "ridge", "recovered_"),
+        "alpha": (RIDGE, 0.01, 1.0, "recovered_"),
+    },
+    RobustKernelPCA: {
+        "kernel": ({}, "rbf", "linear", "recovered_"),
+        "gamma": ({}, 1.0, 3.0, "recovered_"),
+        "degree": ({"kernel": "poly", "n_components": 2}, 2, 3, "recovered_"),
+        "coef0": ({"kernel": "poly", "n_components": 2}, 1.0, 3.0, "recovered_"),
+        "n_components": ({}, 2, 5, "rank_"),
+        "contamination": ({}, "auto", 0.3, "outliers_"),
+        "max_iter": ({}, 500, 2, "n_iter_"),
+        "tol": ({}, 1e-4, 1e-1, "n_iter_"),
+        "error": ({}, "rows", "noise", "recovered_"),
+        "C": ({}, 0.1, 10.0, "recovered_"),
+        "sigma": ({}, 0.1, 1.0, "recovered_"),
+        "joint": ({}, True, False, "recovered_"),
+        "bounds": ({}, None, (-0.5, 0.5), "recovered_"),
+    },
+    RecoverySearch: {
+        "estimator": (SEARCH, KernelRecovery(error="rows"), KernelRecovery(error="kernel"), "recovered_"),
+        "n_iter": (SEARCH, 2, 4, scores),
+        "n_splits": (SEARCH, 1, 2, scores),
+        "random_state": (SEARCH, 0, 1, scores),
+    },
 }
+# What changes how the work is done, and nothing of the result.
+WITHOUT = {"verbose", "n_jobs"}
 CASES = [
     pytest.param(make, name, *case, id=f"{make.__name__}-{name}")
     for make, cases in EFFECTS.items()
@@ -131,7 +206,7 @@ CASES = [
 @IGNORE_MAX_ITER
 def test_no_parameter_is_dead(make, name, others, one, other, differs):
     fits = (fitted(make, tuple(sorted((others | {name: value}).items()))) for value in (one, other))
-    results = [getattr(est, differs) for est in fits]
+    results = [differs(est) if callable(differs) else getattr(est, differs) for est in fits]
     assert np.shape(results[0]) != np.shape(results[1]) or not np.allclose(*results, rtol=0, atol=1e-5)
 
 
@@ -156,9 +231,9 @@ def test_intervals_do_not_change_what_is_mended():
     assert not hasattr(without, "half_widths_")
 
 
-@pytest.mark.parametrize("make", EFFECTS)
+@pytest.mark.parametrize("make", CLASSES.values(), ids=list(CLASSES))
 def test_every_parameter_is_tried(make):
-    assert EFFECTS[make].keys() | {"verbose"} == make().get_params().keys()
+    assert EFFECTS[make].keys() == make().get_params().keys() - WITHOUT
 
 
 BARS = {"KernelPCADenoiser": "pre-images", "KernelRecovery": "calibrating", "RecoverySearch": "searching"}
