@@ -55,15 +55,36 @@ def hurry(patch):
     patch.setattr("kernmend.repair.calibrate.PASSES", (0, 0))
 
 
+def hurry_all(patch):
+    """Choose settings in a hurry, and try few rows for the intervals: where it does not matter how wide these are."""
+    hurry(patch)
+    patch.setattr("kernmend.repair.conformal.TRIED", 12)
+    patch.setattr("kernmend.repair.conformal.ITERATIONS", 3)
+
+
 @pytest.fixture
 def quick_calibration(monkeypatch):
-    """Settings are chosen in a hurry."""
-    hurry(monkeypatch)
+    """Settings and intervals are found in a hurry."""
+    hurry_all(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def module_calibration():
-    """Settings are chosen in a hurry in all tests of a file, and in what they share."""
+    """Settings and intervals are found in a hurry in all tests of a file, and in what they share."""
+    with pytest.MonkeyPatch.context() as patch:
+        hurry_all(patch)
+        yield
+
+
+@pytest.fixture
+def quick_settings(monkeypatch):
+    """Settings are chosen in a hurry, and intervals are what they are."""
+    hurry(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def module_settings():
+    """Settings are chosen in a hurry in all tests of a file, and in what they share; intervals are what they are."""
     with pytest.MonkeyPatch.context() as patch:
         hurry(patch)
         yield

@@ -13,7 +13,7 @@ from kernmend import KernelRecovery, RecoverySearch, load
 from kernmend._mend import mend
 from kernmend.repair.changes import CHANGE, FIELDS, Changes, changed_entries
 
-pytestmark = pytest.mark.usefixtures("quick_calibration")
+pytestmark = pytest.mark.usefixtures("quick_settings")
 
 
 def rebuilt(X, changes):

@@ -22,7 +22,7 @@ from kernmend import (
 from kernmend.datasets import make_circle
 from kernmend.datasets.corruption import uniform_outliers
 
-pytestmark = pytest.mark.usefixtures("quick_calibration")
+pytestmark = pytest.mark.usefixtures("quick_settings")
 
 X = uniform_outliers(make_circle(60, random_state=0).X, 0.1, random_state=1).X
 TABLE = data(n=40, d=8)[1]  # of two dimensions, a tenth of the rows random

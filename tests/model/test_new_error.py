@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "new_error.md"
 
 
 @pytest.fixture(scope="module")
-def page(module_calibration):
+def page():
     """What the page defines, once run."""
     code = re.search(r"^```\{run\} python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1]
     names = {"__name__": "docs"}
