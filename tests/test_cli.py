@@ -10,6 +10,8 @@ import pytest
 
 from kernmend import __main__, __version__
 from kernmend.cli.main import Stops
+from kernmend.cli.mend import INPUT_HELP
+from kernmend.io._reading import FORMATS
 
 
 def test_bad_usage_is_code_2(kernmend):
@@ -106,3 +108,9 @@ sys.exit(f"imported {heavy}" if heavy else 0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", sorted({format.name for format in FORMATS}))
+def test_every_format_is_in_the_help(name):
+    """The help is written by hand, so that it needs no reader; a format that is added belongs there."""
+    assert {"jsonl": "json lines"}.get(name, name) in INPUT_HELP.lower()

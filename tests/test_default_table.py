@@ -21,12 +21,12 @@ LIMITS = {  # dB on the corrupted rows and F1, below the medians of the benchmar
 
 
 @pytest.mark.parametrize(("name", "kind"), LIMITS)
-def test_images(name, kind):
+def test_images_of_the_benchmark(name, kind):
     case = next((case for case in CASES if case.name.startswith(name + ",")), None)
     if case is None:
         pytest.skip("needs COIL-20: set KERNMEND_DATA to the folder with coil20_32.npz")
     truth, (X, bad) = corrupt(case, kind, 70)
-    est = KernelRecovery().fit(X)
+    est = KernelRecovery(interval=None).fit(X)  # how sure values are changes none of them
     least_snr, least_f1 = LIMITS[name, kind]
     assert est.error_ == ("rows" if kind == "noise" else "entries")
     assert snr(truth[bad], est.recovered_[bad]) >= least_snr

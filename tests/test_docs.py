@@ -25,7 +25,7 @@ RUN = re.compile(r"^```\{run\} \w+\n(?::[^\n]*\n)*(.*?)^```", re.DOTALL | re.MUL
 WIDEST = 92  # characters of a line of code on a page: what a screen of 1280 pixels shows without scrolling
 BLOCKS = [
     pytest.param(block, id=f"{name}-{number}")
-    for name in ("which_method", "files", "new_kernel", "new_error")
+    for name in ("which_method", "files")  # tests/model runs new_kernel and new_error
     for number, block in enumerate(PYTHON.findall((DOCS / f"{name}.md").read_text()))
 ]
 LARGE = "\n".join(PYTHON.findall((DOCS / "large.md").read_text()))

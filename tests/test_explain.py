@@ -10,7 +10,7 @@ from kernmend import KernelRecovery
 from kernmend.estimators._trust import believed, confidence
 from kernmend.repair.explain import CellReason, Explanation
 
-pytestmark = pytest.mark.usefixtures("quick_calibration")
+pytestmark = pytest.mark.usefixtures("quick_settings")
 
 NAMES = ["temp", "wind", "rain", "sun", "fog", "ice"]
 

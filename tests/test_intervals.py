@@ -24,7 +24,7 @@ from kernmend.repair.intervals import (
 )
 from kernmend.repair.units import Units
 
-pytestmark = pytest.mark.usefixtures("module_calibration")
+pytestmark = pytest.mark.usefixtures("module_settings")
 
 
 def table(seed=0, n=150, d=6):
@@ -39,7 +39,7 @@ def table(seed=0, n=150, d=6):
 
 
 @pytest.fixture(scope="module")
-def known(module_calibration):
+def known(module_settings):
     """A default fit to `table()`, shared by tests that only read it."""
     return KernelRecovery().fit(table()[1])
 
@@ -356,7 +356,7 @@ def doubtful():
 
 
 @pytest.fixture(scope="module")
-def mended(doubtful, module_calibration):
+def mended(doubtful, module_settings):
     """A default fit to doubtful data, shared by tests that only read it."""
     return KernelRecovery().fit(doubtful)
 

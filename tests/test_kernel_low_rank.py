@@ -33,7 +33,7 @@ def corrupted_circle(seed=0, n=60):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [KernelLowRank(kernel="poly"), KernelLowRank(solver="alternating-parallel", max_iter=20)],
+    [KernelLowRank(kernel="poly", solver="alternating-parallel", max_iter=20)],
     expected_failed_checks=lambda est: dict.fromkeys(
         ["check_outliers_fit_predict", "check_outliers_train"],
         "a fit moves all rows together, transform each one by itself",
@@ -217,17 +217,6 @@ def test_interruption_keeps_the_best_so_far(monkeypatch):
     assert np.isfinite(est.recovered_).all()
 
 
-def test_verbose_shows_a_bar_and_silence_is_silent(capsys):
-    _, X, _ = corrupted_circle()
-    KernelLowRank(**PAPER).fit(X)
-    quiet = capsys.readouterr()
-    assert (quiet.out, quiet.err) == ("", "")
-    KernelLowRank(**PAPER, verbose=1).fit(X)
-    loud = capsys.readouterr()
-    assert loud.out == ""
-    assert "mending" in loud.err
-
-
 # --- odd data -------------------------------------------------------------------------------------------------------
 
 
@@ -247,9 +236,9 @@ def test_constant_data(make, kernel, value):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
 @pytest.mark.parametrize(
-    "shape", [(2, 1), (2, 5), (3, 2000), (40, 2), (40, 1)], ids=["2x1", "2x5", "3x2000", "40x2", "40x1"]
+    "shape", [(2, 1), (2, 5), (3, 500), (40, 2), (40, 1)], ids=["2x1", "2x5", "3x500", "40x2", "40x1"]
 )
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_odd_shapes_and_scales(make, shape, scale, kernel):
     X = scale * np.random.default_rng(0).standard_normal(shape)
     est = make(kernel=kernel, max_iter=30).fit(X)

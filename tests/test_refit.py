@@ -1,14 +1,21 @@
 """A second fit leaves nothing of the first, and a refused one says so before it takes anything away."""
 
+from dataclasses import fields, is_dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
 from cases import IGNORE_MAX_ITER, with_holes
+from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from test_common import ESTIMATORS, data, every
+from test_common import ESTIMATORS, data, every, transforming
 
+import kernmend
 from kernmend import KernelRecovery
+from kernmend.model.kernels import RBF
+from kernmend.repair.mender import Settings
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")
 
@@ -20,6 +27,30 @@ FIRST = {
     "RecoverySearch": {"estimator": KernelRecovery(landmarks=30)},
     "RobustPCA": {"rank": 2},
 }
+
+
+def assert_same(one, other, path=""):
+    """Fail unless two objects are equal in all of their parts, whatever they are made of; times are not compared."""
+    assert type(one) is type(other), path
+    if isinstance(one, np.ndarray) and one.dtype != object:
+        np.testing.assert_array_equal(one, other, err_msg=path, strict=True)
+    elif issparse(one):
+        assert_same(one.toarray(), other.toarray(), path)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys(), path
+        for name in one.keys() - {"seconds"}:
+            assert_same(one[name], other[name], f"{path}.{name}")
+    elif isinstance(one, (list, tuple, np.ndarray)):
+        assert len(one) == len(other), path
+        for k, (first, second) in enumerate(zip(one, other, strict=True)):
+            assert_same(first, second, f"{path}[{k}]")
+    elif is_dataclass(one) and not isinstance(one, type):
+        parts = ({field.name: getattr(each, field.name) for field in fields(each)} for each in (one, other))
+        assert_same(*parts, path)
+    elif hasattr(one, "__dict__") and not callable(one):
+        assert_same(vars(one), vars(other), path)
+    else:
+        assert one == other or (one != one and other != other), path  # NaN is what it is
 
 
 @every
@@ -35,15 +66,38 @@ def test_a_second_fit_leaves_nothing_of_the_first(make):
     est.left_over_ = 1
     est.set_params(**defaults).fit(X)
     fresh = make().fit(X)
-    assert vars(est).keys() == vars(fresh).keys()
-    np.testing.assert_array_equal(est.recovered_, fresh.recovered_)
+    assert_same(est, fresh)
     assert est.summary() == fresh.summary()
 
 
 def test_a_fit_after_batches_is_a_fit():
     _, X, _ = data(n=60)
-    est = KernelRecovery().partial_fit(X).partial_fit(X).fit(X)
-    assert vars(est).keys() == vars(KernelRecovery().fit(X)).keys()
+    assert_same(KernelRecovery().partial_fit(X).partial_fit(X).fit(X), KernelRecovery().fit(X))
+
+
+@pytest.mark.parametrize("method", ["kernel", "search"])
+def test_a_fit_after_one_with_more_good_rows_is_a_fit(method):
+    truth, X, _ = data(n=60)
+    params = {"n_iter": 2, "n_splits": 1} if method == "search" else {}
+    est = kernmend.mend(X, method=method, good=truth, **params).estimator
+    assert len(est.recovered_) == len(X)
+    fresh = clone(est).fit(X)
+    assert_same(est.fit(X), fresh)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.zeros(3), np.zeros(3, np.float32)),
+        ([1, 2], [1, 2, 3]),
+        ({"a": 1}, {"b": 1}),
+        (KernelRecovery(), KernelRecovery(alpha=0.1)),
+        (Settings(RBF(1.0), 1e-5, "rows", 0.5), Settings(RBF(2.0), 1e-5, "rows", 0.5)),
+    ],
+)
+def test_other_parts_are_not_the_same(one, other):
+    with pytest.raises(AssertionError):
+        assert_same(one, other)
 
 
 @every
@@ -72,11 +126,9 @@ def test_refused_data_leave_no_fit_that_mixes_two(make):
         est.summary()
 
 
-@every
+@transforming
 @IGNORE_MAX_ITER
 def test_what_scikit_learn_was_told_stays(make):
-    if not hasattr(make, "transform"):
-        pytest.skip("has no transform")
     frame = pd.DataFrame(data(n=60)[1], columns=[f"c{j}" for j in range(20)])
     est = make().set_output(transform="pandas")
     for _ in range(2):

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from test_common import ESTIMATORS, data
 
+import kernmend
 from kernmend import GraphRobustPCA, KernelRecovery
 
 pytestmark = pytest.mark.usefixtures("quick_calibration")
@@ -76,4 +77,5 @@ def test_graphs_reach_the_fit_in_a_pipeline():
 def test_a_model_with_a_request_can_be_saved(name, tmp_path):
     _, X, bad = data(n=60)
     est = ESTIMATORS[name]().set_fit_request(good=True).fit(X, good=~bad)
-    assert est.save(tmp_path / "model").exists()
+    loaded = kernmend.load(est.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict(X), est.predict(X))

@@ -82,12 +82,6 @@ def test_ctrl_c_keeps_the_best_so_far(monkeypatch):
     assert np.isfinite(search.recovered_).all()
 
 
-def test_the_progress_bar(capfd):
-    _, X, _ = outliers(4, 80)
-    RecoverySearch(n_iter=3, n_splits=1, verbose=1).fit(X)
-    assert "searching" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize("estimator", [RobustPCA(), KernelLowRank()])
 def test_other_estimators_are_refused(estimator):
     with pytest.raises(ValueError, match="estimator must be a KernelRecovery, got"):

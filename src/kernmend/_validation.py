@@ -12,7 +12,8 @@ from kernmend.model.kernels import KERNELS, Kernel, Polynomial
 from kernmend.model.penalties import PENALTIES
 from kernmend.solvers import SOLVERS
 
-LARGEST = 1e150  # value whose square is within the range of floats, with room for sums
+# Largest size of a value: its square is within the range of floats, with room for sums.
+LARGEST = 1e150
 Names: TypeAlias = "np.ndarray[Any, Any] | tuple[str, ...] | None"
 
 

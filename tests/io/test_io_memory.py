@@ -8,12 +8,12 @@ import pytest
 from kernmend.io import read, without_empty
 
 KINDS = {
-    "plain": (10_000, 20, "{:.6f}", ","),
-    "wide": (300, 1000, "{:.6f}", ","),
+    "plain": (5_000, 20, "{:.6f}", ","),
+    "wide": (150, 1000, "{:.6f}", ","),
     "few rows": (48, 4000, "{:.6f}", ","),
     "one column": (150_000, 1, "{:.6f}", ","),
     "letters outside Latin-1": (10_000, 20, "{:.3f} €", ";"),
-    "quotes": (10_000, 20, '"{:.6f}"', ","),
+    "quotes": (5_000, 20, '"{:.6f}"', ","),
 }
 """Rows, columns, the format of a number, and the delimiter."""
 

@@ -1,5 +1,6 @@
 """An error model of one's own, the one of docs/new_error.md, wherever an error model can be given."""
 
+import json
 import re
 from pathlib import Path
 
@@ -21,13 +22,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "new_error.md"
 @pytest.fixture(scope="module")
 def page():
     """What the page defines, once run."""
+    code = re.search(r"^```\{run\} python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1]
     names = {"__name__": "docs"}
-    exec(
-        compile(
-            re.search(r"^```\{run\} python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1], "<docs>", "exec"
-        ),
-        names,
-    )
+    exec(compile(code, "<docs>", "exec"), names)
     return names
 
 
@@ -72,19 +69,39 @@ def test_a_model_file_does_not_hold_foreign_classes(page, tmp_path):
         KernelRecovery(error=page["HuberEntryError"]).fit(page["X"]).save(tmp_path / "model")
 
 
-def test_with_a_line_in_the_table_its_name_is(named, kernmend_command, tmp_path):
-    X = named["X"]
-    est = KernelRecovery(error="huber").fit(X)
-    np.testing.assert_array_equal(est.recovered_, KernelRecovery(error=named["HuberEntryError"]).fit(X).recovered_)
+METHODS = {
+    "kernel": lambda: KernelRecovery(error="huber"),
+    "joint": lambda: KernelLowRank(error="huber"),
+    "search": lambda: RecoverySearch(estimator=KernelRecovery(error="huber"), n_iter=2, n_splits=1),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_with_a_line_in_the_table_its_name_is_accepted_in_python(named, method, tmp_path):
+    X, quick = named["X"], {"n_iter": 2, "n_splits": 1} if method == "search" else {}
+    est = METHODS[method]().fit(X)
+    assert est.error_ == "huber"
+    assert "'huber'" in est.summary()
+    used = {fact["name"]: fact["used"] for fact in est.report_data()["parameters"]}
+    assert used["error"] == "huber"
     loaded = kernmend.load(est.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.transform(X), est.transform(X))
-    np.testing.assert_array_equal(
-        kernmend.mend(X, error="huber", scale=None).data, KernelRecovery(error="huber", scale=None).fit(X).recovered_
-    )
-    assert KernelLowRank(error="huber").fit(X).error_ == "huber"
-    pd.DataFrame(X).to_csv(tmp_path / "X.csv", index=False)
-    done = kernmend_command("mend", tmp_path / "X.csv", "--error", "huber", "-o", tmp_path / "A.csv")
-    assert "huber" in done.stdout + done.stderr
+    np.testing.assert_array_equal(kernmend.mend(X, method=method, error="huber", **quick).data, est.recovered_)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_with_a_line_in_the_table_its_name_is_accepted_by_the_commands(named, method, kernmend_command, tmp_path):
+    pd.DataFrame(named["X"]).to_csv(tmp_path / "X.csv", index=False)
+    error = ("--method", method, "--error", "huber", "--json")
+    done = kernmend_command("mend", tmp_path / "X.csv", *error, "-o", tmp_path / "A.csv")
+    assert json.loads(done.stdout)["error"] == "huber"
+    done = kernmend_command("inspect", tmp_path / "X.csv", *error)
+    assert json.loads(done.stdout)["flagged"] == 8
+
+
+def test_the_name_is_that_of_the_class(named):
+    by_name, by_class = (KernelRecovery(error=error).fit(named["X"]) for error in ("huber", named["HuberEntryError"]))
+    np.testing.assert_array_equal(by_name.recovered_, by_class.recovered_)
 
 
 def test_a_name_that_is_not_in_the_table(kernmend_command, tmp_path):

@@ -44,6 +44,7 @@ def check(facts, est, X):
 
 @every
 @IGNORE_MAX_ITER
+@pytest.mark.usefixtures("quick_calibration")
 def test_all_estimators(name):
     _, X, _ = linear()
     est = getattr(estimators, name)(**QUICK.get(name, {})).fit(X)
@@ -65,6 +66,7 @@ def test_all_estimators(name):
 
 @every
 @IGNORE_MAX_ITER
+@pytest.mark.usefixtures("quick_calibration")
 def test_the_python_lines_do_the_same(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, X, _ = linear()
@@ -78,6 +80,7 @@ def test_the_python_lines_do_the_same(name, tmp_path, monkeypatch):
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.usefixtures("quick_calibration")
 def test_the_python_lines_name_what_has_no_short_form():
     _, X, _ = linear()
     kernel = RationalQuadratic(0.1)
@@ -117,6 +120,7 @@ def test_unusual_rows():
 
 
 @pytest.mark.parametrize("method", ["kernel", "search"])
+@pytest.mark.usefixtures("quick_calibration")
 def test_good_rows_are_not_in_the_facts_and_in_the_python_lines(method, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, X, bad = linear()

@@ -122,8 +122,12 @@ def test_constant_reference_rows(kernel, value):
         reference = Reference.fit(kernel, L, cutoff)
         for A in (L[:2], np.ones((2, 3)), np.zeros((2, 3))):
             root, gradient = reference.evaluate_rows(A)
-            assert np.isfinite(root).all()
             assert np.isfinite(gradient).all()
+            np.testing.assert_array_equal(root[0], root[1])  # both rows of A are the same
+            dist2 = root**2 - reference.eps
+            assert (dist2 <= kernel.diag(A) * (1 + 1e-9) + 1e-9).all()
+            if (L[:2] == A).all() and cutoff < 1.0:  # in the span itself
+                assert (dist2 <= 1e-6 * kernel.diag(A) + 1e-9).all()
 
 
 def test_duplicated_reference_rows_change_nothing():

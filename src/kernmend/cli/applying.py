@@ -86,7 +86,10 @@ def _cells_of(estimator: Any, X: Array, order: list[int]) -> Any:
 def _report_applied(
     page: Path, estimator: Any, data: Dataset, order: list[int], A: Array, found: Found, *, force: bool
 ) -> Path:
-    """Write the report on new rows that a model has mended to A; `order` are the places of its columns in the data."""
+    """Write the report on new rows that a model has mended to `A`, and return its path.
+
+    `order` has the numbers of the columns of the model in the data.
+    """
     from kernmend.report import Applied, report_data, telling_of, write_page
 
     told = telling_of(estimator, data.X[:, order], Applied(A[:, order], found.flags, found.scores))

@@ -25,7 +25,8 @@ from kernmend.io.changes import Found, make_log
 from kernmend.large import dask as _dask
 
 NEEDED = "mending on a cluster needs dask: pip install 'dask[array,dataframe]' distributed"
-SECONDS = 20  # to find a cluster
+# Seconds that a cluster has to answer.
+SECONDS = 20
 
 
 def run_mend_by_blocks(

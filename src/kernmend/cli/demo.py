@@ -73,7 +73,7 @@ def mend_others(*, random_state: int = 0, verbose: int = 0) -> Iterator[Part]:
 def write_station(path: Path, *, random_state: int = 0) -> tuple[Array, NDArray[np.bool_]]:
     """Write ten days of a weather station, of which some readings are wrong and some are missing.
 
-    Returned are the true readings and which rows have a wrong one.
+    Return the true readings and which rows have a wrong one.
     """
     columns, truth = make_weather_station(240, random_state=random_state)
     X, cells = wrong_cells(truth, 0.05, random_state=random_state)
@@ -90,7 +90,10 @@ def write_station(path: Path, *, random_state: int = 0) -> tuple[Array, NDArray[
 
 
 def mend_station(folder: Path, *, random_state: int = 0, verbose: int = 0) -> tuple[Part, Mended]:
-    """Write the dirty table `station.csv`, mend it, and write `station.mended.csv` and its change log beside it."""
+    """Write the dirty table `station.csv`, mend it, and write `station.mended.csv` and its change log beside it.
+
+    Return what was mended, as a part of the demo and as `mend` gives it.
+    """
     path = folder / "station.csv"
     truth, wrong = write_station(path, random_state=random_state)
     mended = mend(path, verbose=verbose)
@@ -113,7 +116,10 @@ def _part(name: str, truth: Array, est: Any, wrong: NDArray[np.bool_], *, X: Arr
 
 
 def mend_digits(kind: str, *, random_state: int = 0, verbose: int = 0) -> Part:
-    """Mend 300 handwritten digits, of which every tenth is noisy (`kind` "noise") or partly covered ("cover")."""
+    """Mend 300 handwritten digits, of which every tenth is noisy (`kind` "noise") or partly covered ("cover").
+
+    Return them as a part of the demo.
+    """
     truth = load_digits().data[:300] / 16.0
     if kind == "noise":
         X, wrong = gaussian_noise(truth, 0.1, random_state=random_state + 1)
@@ -132,7 +138,7 @@ def mend_digits(kind: str, *, random_state: int = 0, verbose: int = 0) -> Part:
 
 
 def mend_circle(*, n_samples: int = 100, random_state: int = 0, verbose: int = 0) -> Part:
-    """Mend a circle of which every tenth point was replaced; the error is the distance from the circle."""
+    """Mend a circle of which every tenth point was replaced, and return it; the error is the distance from it."""
     surface = make_circle(n_samples, random_state=random_state)
     X, wrong = uniform_outliers(surface.X, 0.1, random_state=random_state + 1)
     est = KernelRecovery(verbose=verbose).fit(X)

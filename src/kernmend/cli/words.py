@@ -20,11 +20,16 @@ from kernmend.cli.mend import plain
 from kernmend.estimators._summary import one_in
 from kernmend.io import Dataset
 
+# Number of characters of a line where nothing says how wide the terminal is.
 WIDTH = 80
-MANY_ROWS, FEW_ROWS = 10, 5  # that `inspect` shows, where some are flagged, and where none is
-MOST_VALUES = 20  # of a row that `inspect` shows: more than fit a line
-FEW_COLUMNS = 3  # their values fit a line and are shown in their order
-SAMPLE = 5000  # rows from which `inspect` takes what is usual in a column: enough for a median, quick in long tables
+# Numbers of rows that `inspect` shows: where some are flagged, and where none is.
+MANY_ROWS, FEW_ROWS = 10, 5
+# Largest number of values of a row that `inspect` shows: more than fit a line.
+MOST_VALUES = 20
+# Number of columns up to which the values of a row fit a line, and are shown in their order.
+FEW_COLUMNS = 3
+# Number of rows from which `inspect` takes the middle of a column: enough for a median, and quick in long tables.
+SAMPLE = 5000
 CHOSEN = ("error", "gamma", "lam", "rho", "C", "sigma", "rank")
 
 

@@ -20,7 +20,7 @@ from kernmend._validation import check_infinite, check_near, check_no_missing, i
 from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._progress import counting_bar, progress_bar
-from kernmend.large import dask as _dask
+from kernmend.large import dask as lazy
 from kernmend.model.kernels import Kernel
 from kernmend.repair.completion import check_missing
 from kernmend.solvers import Callback, SolverResult
@@ -129,7 +129,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             A few lines of text.
         """
         check_is_fitted(self)
-        return _summary.summary(_dask.gathered(self))
+        return _summary.summary(lazy.gathered(self))
 
     def report_data(
         self, *, columns: Any = None, row_labels: Any = None, image_shape: Any = None, max_rows: int = 200
@@ -157,7 +157,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         check_is_fitted(self)
         from kernmend.report import report_data
 
-        est = _dask.of_landmarks(self)
+        est = lazy.of_landmarks(self)
         if est is not self and row_labels is None:
             row_labels = [str(row) for row in est._landmark_rows]
         return report_data(est, columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
@@ -217,7 +217,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         """
         from kernmend.io import model_file  # which knows all estimators
 
-        return model_file.save(_dask.of_landmarks(self), path, force=force)
+        return model_file.save(lazy.of_landmarks(self), path, force=force)
 
     def _forget(self) -> None:
         """Remove all that an earlier fit left: what has a name as fitted attributes have, or is listed here.
@@ -295,17 +295,6 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         self._changed_rows = np.flatnonzero((self.recovered_ != X).any(axis=1))
         self._originals = X[self._changed_rows]
         self._n_reference = 0
-
-    def _keep_first(self, n: int) -> None:
-        """Forget what was found of the rows after the first n: good ones, only there to learn from."""
-        self._n_reference = len(self.recovered_) - n
-        est: Any
-        for est in (self, getattr(self, "best_estimator_", self)):
-            for name in {*_dask.OF_ROWS, "entry_scores_"} & vars(est).keys():
-                setattr(est, name, getattr(est, name)[:n].copy())
-            est._share = float(est.outliers_.mean())
-            inside = est._changed_rows < n
-            est._changed_rows, est._originals = est._changed_rows[inside], est._originals[inside]
 
     def _tell(self, X: Array) -> None:
         """Remember what was changed; log the result in one line; warn where the solver did not finish."""

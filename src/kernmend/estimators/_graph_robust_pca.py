@@ -16,9 +16,12 @@ from kernmend.model.terms import EntryTerm, NuclearTerm, Term, row_lengths
 from kernmend.repair.completion import fill_missing
 from kernmend.solvers import Callback, SolverResult, solve_admm, solve_fista
 
-LAM = 3.0  # over sqrt(max(n, d)); 1, without a graph, takes half of an image that is not low-rank for errors
-GRAPH_SHARE = 0.3  # of lam: the force of the graph on an entry that differs from its neighbours by a typical amount
-RANK_CUT = 1e-3  # of the largest singular value, for the rank of what has no exact one
+# The default lam times sqrt(max(n, d)). With 1, that of Robust PCA, half of an image that is not of low rank is error.
+LAM = 3.0
+# Force of the graph on an entry that differs from its neighbours by a typical amount, as a share of lam.
+GRAPH_SHARE = 0.3
+# Singular value, as a share of the largest one, above which it counts for the rank of data that has no exact one.
+RANK_CUT = 1e-3
 
 
 @parameters

@@ -86,7 +86,8 @@ class KernelLowRank(KernelModel):
     tol : float, default=1e-6
         Stop when ten iterations together lower the objective by at most this share of it.
     random_state : int, RandomState instance or None, default=None
-        Of the iterative eigen-solver. None means 0: always the same result.
+        Of the good rows that errors are injected into where anything is chosen, and of the iterative eigen-solver. None
+        means 0: always the same result.
     verbose : int, default=0
         1 shows a progress bar.
 

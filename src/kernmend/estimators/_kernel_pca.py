@@ -17,7 +17,11 @@ from kernmend.model.terms import Parts
 from kernmend.solvers.preimage import solve_preimage
 from kernmend.solvers.result import Callback, History, SolverResult
 
-ROUNDING = 1e-12  # of a row's mean squared length in the kernel space: a smaller squared distance from the subspace
+# Squared distance from the subspace, as a share of the mean squared length of a row, below which it is rounding.
+ROUNDING = 1e-12
+
+# The kernels that scikit-learn's `KernelPCA` knows by the same names.
+SHARED = ("rbf", "poly", "linear")
 
 
 @parameters
@@ -157,6 +161,7 @@ class KernelPCADenoiser(SubspaceRecovery):
         if not isinstance(self.kernel, str):
             raise TypeError(f"kernel must be the name of a kernel that scikit-learn has too, got {self.kernel!r}")
         super()._check_parameters()
+        check_choice("kernel", self.kernel, SHARED)
         if self.preimage == "fixed-point" and self.kernel != "rbf":
             raise ValueError(f"kernel={self.kernel!r} has no fixed point: use preimage='ridge'")
         check_positive("alpha", self.alpha)

@@ -1,6 +1,7 @@
 """The estimator that most users call: find and mend."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from kernmend.estimators._base import KernelModel, is_lazy, parameters
 from kernmend.estimators._trust import Explained
 from kernmend.large import batches
 from kernmend.large import dask as lazy
-from kernmend.large import landmarks as large
+from kernmend.large.landmarks import blocks, judge_others, mend_others, most_landmarks, pick_landmarks
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.calibrate import Calibration, calibrate
 from kernmend.repair.learn import Learned, Learner
@@ -234,27 +235,10 @@ class KernelRecovery(Explained, KernelModel):
             raise ValueError("partial_fit needs a number of landmarks, or 'auto'")
         if is_lazy(X):
             raise ValueError("partial_fit takes rows in memory: call it with X.compute() of one block after the other")
-        most = large.AUTO_LANDMARKS if isinstance(self.landmarks, str) else int(self.landmarks)
-        begun, learner, seen = "_rows" in vars(self), self._learner(), vars(self).get("n_samples_seen_", 0)
+        learner, seen = self._learner(), vars(self).get("n_samples_seen_", 0)
         rng = np.random.default_rng([learner.seed, seen])
-        if begun:
-            lazy.forget(self)
-            X = self._validate(X, reset=False)
-            options: dict[str, Any] = {"most": most, "share": self._share, "recalibrate": recalibrate, "rng": rng}
-            with self._far_values(X):
-                batch = batches.follow(learner, self._rows, X, **options)
-            if batch.learned is not None:
-                self._store(batch.learned)
-            self._rows: RowMender = batch.rows
-            self.recovered_ = batch.recovered
-            self.__dict__.update(batch.per_row)
-            self._remember(X)
-        else:
-            X = self._checked(X)
-            with self._far_values(X):
-                self._learn_from(X, None, None)
-            self._rows = batches.settle(learner, self._rows, batches.draw(self._rows.mender.L, most, rng))
-            self._tell(X)
+        begun = "_rows" in vars(self)
+        X = self._follow(X, learner, rng, recalibrate) if begun else self._begin(X, learner, rng)
         self.n_samples_seen_ = seen + len(X)
         return self
 
@@ -279,7 +263,7 @@ class KernelRecovery(Explained, KernelModel):
         X = self._validate(X, reset=False)
         out = np.empty_like(X)
         with self._far_values(X):
-            for rows in large.blocks(X.shape[0]):
+            for rows in blocks(X.shape[0]):
                 out[rows] = self._rows.mend(X[rows])[0]
         return out
 
@@ -301,7 +285,7 @@ class KernelRecovery(Explained, KernelModel):
             return lazy.by_rows(self, "score_samples", X)
         X = self._validate(X, reset=False)
         with self._far_values(X):
-            return -np.concatenate([self._rows.judge(X[rows]).scores for rows in large.blocks(X.shape[0])])
+            return -np.concatenate([self._rows.judge(X[rows]).scores for rows in blocks(X.shape[0])])
 
     def predict(self, X: Any) -> Any:
         """Return -1 for the rows that do not fit the good ones, +1 for the others.
@@ -333,13 +317,15 @@ class KernelRecovery(Explained, KernelModel):
         return checked
 
     def _learner(self, choose: Callable[..., Calibration] = calibrate) -> Learner:
-        given = {name: getattr(self, name) for name in Learner.__match_args__ if hasattr(self, name)}
+        """Return what learns from rows with the parameters of this estimator."""
+        names = {field.name for field in fields(Learner)} & self.get_params(deep=False).keys()
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
         return Learner(**given, seed=self._seed(), choose=choose, solving=self._progress, counting=self._counting)
 
     def _learn_from(self, X: Array, good: Mask, wrong: Mask, *, choose: Callable[..., Calibration] = calibrate) -> None:
         """Learn from all rows, or from landmarks, mend, and store what follows."""
         learner = self._learner(choose)
-        landmarks = large.pick_landmarks(X, self.landmarks, learner)
+        landmarks = pick_landmarks(X, self.landmarks, learner)
         if landmarks is None:
             self._store(learner.learn(X, good, wrong))
             return
@@ -347,7 +333,7 @@ class KernelRecovery(Explained, KernelModel):
         learned = learner.learn(X[landmarks], *known)
         self._store(learned)
         with self._counting("mending", X.shape[0] - landmarks.size) as callback:
-            self.recovered_, per_row, interrupted = large.mend_others(
+            self.recovered_, per_row, interrupted = mend_others(
                 learned.rows, X, landmarks, learned.recovered, learned.per_row, good, wrong, callback
             )
         del self.entry_scores_
@@ -359,7 +345,8 @@ class KernelRecovery(Explained, KernelModel):
         """Set everything that follows from what was learned."""
         rows = learned.rows
         mender, settings = rows.mender, rows.settings
-        self._rows, self._share = rows, learned.flagged_share
+        self._rows: RowMender = rows
+        self._share = learned.flagged_share
         self.recovered_, self.threshold_ = learned.recovered, rows.detector.threshold
         self.__dict__.update(learned.per_row)
         self.objective_, self.n_iter_ = np.asarray(learned.objective, dtype=np.float64), len(learned.objective) - 1
@@ -368,14 +355,39 @@ class KernelRecovery(Explained, KernelModel):
         self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
         self.rho_ = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
 
+    def _begin(self, X: Any, learner: Learner, rng: np.random.Generator) -> Array:
+        """Fit the first batch and keep no more good rows than there may be landmarks; return the batch, checked."""
+        first = self._checked(X)
+        with self._far_values(first):
+            self._learn_from(first, None, None)
+        L = batches.draw(self._rows.mender.L, most_landmarks(self.landmarks), rng)
+        self._rows = batches.settle(learner, self._rows, L)
+        self._tell(first)
+        return first
+
+    def _follow(self, X: Any, learner: Learner, rng: np.random.Generator, recalibrate: bool) -> Array:
+        """Mend a later batch against the landmarks, which then follow it; return the batch, checked."""
+        lazy.forget(self)
+        later, most = self._validate(X, reset=False), most_landmarks(self.landmarks)
+        with self._far_values(later):
+            batch = batches.follow(
+                learner, self._rows, later, most=most, share=self._share, recalibrate=recalibrate, rng=rng
+            )
+        if batch.learned is not None:
+            self._store(batch.learned)
+        self._rows, self.recovered_ = batch.rows, batch.recovered
+        self.__dict__.update(batch.per_row)
+        self._remember(later)
+        return later
+
     def _find_only(self, X: Any) -> tuple[Any, Any, float, Any]:
         """Return what a fit would score and flag, without mending: scores, flags, threshold, suspects."""
         check_recovery(self)
         X, learner = self._checked(X), self._learner()
         with self._far_values(X):
-            landmarks = large.pick_landmarks(X, self.landmarks, learner)
+            landmarks = pick_landmarks(X, self.landmarks, learner)
             rows, found = learner.find_only(X if landmarks is None else X[landmarks])
             if landmarks is None:
                 return found.scores, found.rows, rows.detector.threshold, found.suspects
-            scores, flags, suspects = large.judge_others(rows, X, landmarks, found)
+            scores, flags, suspects = judge_others(rows, X, landmarks, found)
         return scores, flags, rows.detector.threshold, suspects

@@ -16,10 +16,14 @@ from kernmend.linalg.threads import few_threads
 from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
 from kernmend.solvers import SolverResult, solve_admm, solve_rows
 
-RANK_GROWTH = 1.2  # of the penalty, where the rank is given
-NEW_ROWS_TOL = 10.0  # of `tol`: the row space is only known to `tol`, and nearer than that a row comes very slowly
+# Factor by which the penalty grows in each iteration, where the rank is given.
+RANK_GROWTH = 1.2
+# Tolerance of new rows, in units of `tol`: the row space is only known to `tol`, and a row comes nearer very slowly.
+NEW_ROWS_TOL = 10.0
+# Largest number of iterations of new rows.
 NEW_ROWS_ITER = 5000
-REAL = 1e-6  # of the largest singular value
+# Singular value, as a share of the largest one, above which it is no rounding, where the rank is given.
+REAL = 1e-6
 
 
 @parameters
@@ -169,7 +173,7 @@ class LinearRecovery(NewRowsRecovery):
 
 
 def _solve_convex(term: ErrorTerm, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:
-    """Minimise |L|_* + E(X - L)."""
+    """Minimise |L|_* + E(X - L); return what the solver found, and the term of L."""
     center, X = NuclearTerm(), term.X
     penalty = 1.25 / (spectral_norm(X) or 1.0)
     size = float(np.linalg.norm(X))
@@ -179,8 +183,8 @@ def _solve_convex(term: ErrorTerm, options: dict[str, Any]) -> tuple[SolverResul
 def _solve_ranked(term: ErrorTerm, rank: int, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:
     """Minimise E(X - L) over the matrices of that rank, from L = 0, with a growing penalty.
 
-    The first step moves an entry by a typical size of one: smaller ones, or faster growth, settle on wrong row spaces
-    where many entries are far off.
+    Return what the solver found, and the term of L. The first step moves an entry by a typical size of one: smaller
+    ones, or faster growth, settle on wrong row spaces where many entries are far off.
     """
     center, X = RankTerm(limit=rank), term.X
     penalty = term.lam / typical(np.abs(X[X != 0]))

@@ -14,6 +14,7 @@ from kernmend.linalg.singular import compact_svd
 from kernmend.model.terms import NuclearTerm, RowTerm, row_lengths
 from kernmend.solvers import Block, solve_admm
 
+# The default lam, as a share of that of `OutlierPursuit`, for rows that are nearer to the others than random ones are.
 _SHARE_OF_PURSUIT = 0.5
 
 

@@ -6,7 +6,8 @@ from kernmend._typing import Array
 from kernmend.estimators._linear import LinearRecovery
 from kernmend.model.terms import RowTerm
 
-OUTLIER_SHARE = 0.15  # of the rows: what the default lam is made for
+# Share of wrong rows that the default lam is made for.
+OUTLIER_SHARE = 0.15
 
 
 def pursuit_lam(n_rows: int, n_observed: float) -> float:

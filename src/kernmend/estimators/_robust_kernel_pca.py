@@ -19,17 +19,20 @@ from kernmend.solvers.reference import Reference
 from kernmend.solvers.subspace import fit_subspace, move_rows, solve_fixed_subspace, solve_subspace
 
 ERRORS = ("auto", "noise", "rows", "entries")
-MANY_FEATURES = 16  # from here on error="auto" is "entries"
-ENTRIES_WIDTH = (
-    0.1  # gamma times the median squared distance for "entries": a spike carries a row out of narrow kernels
-)
-# sigma, in typical differences of two rows (or entries), and what a typical row pays for its distance, of the most that
+# Number of features from which on error="auto" is "entries".
+MANY_FEATURES = 16
+# Gamma times the median squared distance for "entries": a spike carries a row out of narrow kernels.
+ENTRIES_WIDTH = 0.1
+# Sigma, in typical differences of two rows (or entries), and what a typical row pays for its distance, of the most that
 # E can be. With few features good rows lie close to a surface, and along it any pull is too much.
 FEW = {"noise": (1.0, 0.01), "rows": (0.03, 0.5), "entries": (0.3, 0.1)}
 MANY = {"noise": (1.0, 0.3), "rows": (1.0, 0.3), "entries": (0.6, 0.08)}
-TYPICAL = 75  # percentile of the rows' distances: good rows at the rim of a cloud are not to be drawn in
-ROUNDING = 1e-9  # of the mean k(x, x): no typical squared distance counts as smaller, so that C stays finite
-UNMOVED = 1e-3  # of the typical distance of two rows: a row that moved less counts as one that did not
+# Percentile of the distances of the rows that is typical: good rows at the rim of a cloud are not to be drawn in.
+TYPICAL = 75
+# Least typical squared distance, as a share of the mean k(x, x), so that C stays finite.
+ROUNDING = 1e-9
+# Distance, as a share of the typical one of two rows, up to which a row counts as not moved.
+UNMOVED = 1e-3
 
 
 @parameters

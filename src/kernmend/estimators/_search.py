@@ -21,8 +21,10 @@ from kernmend.repair.calibrate import CUTOFFS, REFITS, Calibration, Evidence, ca
 from kernmend.repair.cost import Cost
 from kernmend.repair.mender import Mender, Settings
 
-NEARBY = 0.5  # of the candidates: drawn around the choice that `KernelRecovery` makes by itself
-STEP = 0.8  # of those, in logarithms
+# Share of the settings that are drawn around the choice that `KernelRecovery` makes by itself.
+NEARBY = 0.5
+# Standard deviation of the logarithm of each number of such a setting.
+STEP = 0.8
 
 
 @parameters

@@ -15,7 +15,8 @@ from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.model import tuning
 from kernmend.model.kernels import Kernel, make_kernel
 
-LEAST = 0.1  # spread of the logarithms of good distances: where most rows lie in the subspace, they differ by rounding
+# Least spread of the logarithms of good distances: where most rows lie in the subspace, these differ by rounding.
+LEAST = 0.1
 
 
 @parameters

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
+# Number of rows below which the summary warns that they say little.
 FEW_ROWS = 50
+# Share of flagged rows above which the summary doubts them.
 MANY_FLAGGED = 0.4
-MOST_LISTED = 5  # rows
+# Largest number of rows that are listed with their scores, of flagged ones and of others.
+MOST_LISTED = 5
 UNITS = {
     "columns": "Columns were compared in units of their own.",
     "rows": "Rows were compared in units of their own: each centred by its median and divided by its MAD.",
@@ -88,7 +91,7 @@ def _replaced(est: Any) -> list[str]:
 
 
 def by_chance(est: Any) -> bool:
-    """Whether scores are -log10 of a chance, as those of rows that were judged before any was moved are."""
+    """Return whether scores are -log10 of a chance, as those of rows that were judged before any was moved are."""
     inner = getattr(est, "best_estimator_", est)
     return hasattr(inner, "_groups") or hasattr(inner, "alpha")
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
+from kernmend.large import dask as lazy
 from kernmend.large.landmarks import blocks
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
@@ -15,7 +16,8 @@ from kernmend.repair.explain import CellReason, Explanation, sentences
 from kernmend.repair.intervals import ONE, SEVERAL, WHOLE
 from kernmend.repair.row_mender import RowMender
 
-NEAREST = 5  # good rows that an explanation names
+# Number of good rows that an explanation names.
+NEAREST = 5
 # How much of the exponent of a chance is believed where it is smaller than one in n, of n rows: no more rows than these
 # show how long the tail of good ones is. Of 84 tables to choose on, 1.0, 0.3, 0.1 and 0.01 good rows each have a score
 # above 4, 6, 10 and 15; by this number 0.5, 0.2, 0.05 and 0.01 of them do.
@@ -147,6 +149,18 @@ class Explained:
         """The explanations of all flagged rows, each made when it is asked for."""
         est: Any = self._in_memory("explanations_")
         return Explanations(est, np.flatnonzero(est.outliers_))
+
+    def _keep_first(self, n: int) -> None:
+        """Forget what was found of the rows after the first n: good ones, only there to learn from."""
+        whole: Any = self
+        fitted: Any = getattr(self, "best_estimator_", self)
+        whole._n_reference = len(whole.recovered_) - n
+        for est in [whole] if fitted is whole else [whole, fitted]:
+            for name in {*lazy.OF_ROWS, "entry_scores_"} & vars(est).keys():
+                setattr(est, name, getattr(est, name)[:n].copy())
+            inside = est._changed_rows < n
+            est._changed_rows, est._originals = est._changed_rows[inside], est._originals[inside]
+        fitted._share = float(fitted.outliers_.mean())
 
     def _in_memory(self, name: str) -> Any:
         """Return the fitted estimator; AttributeError after a fit to a lazy array, whose rows are not here."""

@@ -22,8 +22,9 @@ from kernmend.io._files import FileError, check_expansion, files_below, missing_
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB73 = (b"\x00\x02IM", b"\x02\x00MI")
 SCRIPT = Path(__file__).with_name("_worker.py")
-# Seconds that a request may take, plus the size of the array at this many bytes per second.
+# Seconds that a request may take, however small the array is.
 SECONDS = 30.0
+# Bytes per second that it may take longer for.
 BYTES_PER_SECOND = 4 * 2**20
 # Bytes of memory that the process may take besides the array; it needs about an eighth of this.
 SPARE_MEMORY = 2**30

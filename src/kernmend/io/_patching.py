@@ -144,7 +144,10 @@ def revert(source: str | Path, changes: Any, path: str | Path, *, force: bool = 
 
 
 def _apply(source: Any, changes: Any, path: Path, *, back: bool, force: bool, layout: dict[str, Any]) -> Patched:
-    """Make changes, or take them back; where the log does not fit, other readings of the header are tried first."""
+    """Make changes, or take them back, and return what was written.
+
+    Where the log does not fit, other readings of the header are tried first.
+    """
     log, name = (changes, "the change log") if isinstance(changes, ChangeLog) else (read_log(changes), str(changes))
     problem: FileError | None = None
     for asked, blank in _readings(source, layout):

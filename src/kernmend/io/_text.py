@@ -20,10 +20,8 @@ MISSING = EXCEL_MISSING | {"", "-NaN", "-nan", "<NA>", "N/A", "NA", "NAN", "NULL
 SAID = re.compile(r'"?sep=([^\s"]|\t)"?\r?\n', re.IGNORECASE)
 # Ends of lines: of Unix, of Windows, of old Macs.
 LINE_END = re.compile(rb"\r\n|\n|\r")
-# Bytes, records, and cells of a record that the delimiter is guessed from.
-SAMPLE = 2**16
-SAMPLE_RECORDS = 50
-SAMPLE_CELLS = 200
+# Numbers of bytes, of records, and of cells of a record that the delimiter is guessed from.
+SAMPLE, SAMPLE_RECORDS, SAMPLE_CELLS = 2**16, 50, 200
 
 
 def cells(record: str, delimiter: str) -> list[str]:

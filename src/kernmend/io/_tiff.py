@@ -20,6 +20,7 @@ MAGICS = {b"II*\0": ("<", False), b"MM\0*": (">", False), b"II+\0": ("<", True),
 """First bytes of a file, with its byte order and whether its places have 64 bits."""
 # Tags of what is written anew: the size of samples, how they are packed, what they mean and where they are.
 BITS, COMPRESSION, MEANING, OFFSETS, SAMPLES, STRIP_ROWS, COUNTS = 258, 259, 262, 273, 277, 278, 279
+# Tags of how colours are arranged, of what was subtracted before packing, and of the kind of numbers.
 PLANES, PREDICTOR, FORMAT = 284, 317, 339
 OLD_PIXELS = frozenset(
     [OFFSETS, STRIP_ROWS, COUNTS, PLANES, PREDICTOR, 322, 323, 324, 325, 347, 512, 513, 514, 529, 530, 532]

@@ -23,8 +23,10 @@ from kernmend.io import FileError, replacing
 from kernmend.io._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
 from kernmend.io._model_shapes import check_arrays
 
-FORMAT = 4  # of the layout: another number where what a file holds of a class changes
+# Number of the layout of model files: another one where what a file holds of a class changes.
+FORMAT = 4
 MARK = b"kernmend model, sha256 "
+# Number of hexadecimal digits of the SHA-256 of a file.
 _DIGITS = 64
 
 
@@ -33,7 +35,10 @@ class ModelError(FileError):
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-    """Write a fitted estimator to `path`, for `kernmend.load`; see `Recovery.save`."""
+    """Write a fitted estimator to a file that `kernmend.load` reads, and return its path.
+
+    ModelError if it is there already and not `force`, if it cannot be written, or holds what no file can.
+    """
     check_is_fitted(estimator)
     target, encode = Path(path), Encoder()
     if target.exists() and not force:

@@ -30,7 +30,8 @@ def follow(
 ) -> Batch:
     """Score and mend a batch against the landmarks, then let some of its good rows take the place of the oldest.
 
-    `most` is the number of landmarks, `share` that of the rows that were flagged when settings were chosen last.
+    Return the batch mended, with what mends the next one. `most` is the number of landmarks, `share` that of the rows
+    that were flagged when settings were chosen last.
     """
     inside, L, learned = rows.enter(X), draw(rows.mender.L, most, rng), None
     recovered, found = mend_in_blocks(rows, X)
@@ -51,7 +52,10 @@ def draw(rows: Array, most: int, rng: np.random.Generator) -> Array:
 
 
 def settle(learner: Learner, rows: RowMender, L: Array) -> RowMender:
-    """Make `L` the good rows. Settings and threshold stay; what scores are typical is seen from `L` itself."""
+    """Return what mends rows with `L` as the good ones.
+
+    Settings and threshold stay; what scores are typical is seen from `L` itself.
+    """
     if len(L) == len(rows.mender.L) and (L == rows.mender.L).all():
         return rows
     mender = learner.mender(rows.units, L, np.zeros(len(L), dtype=bool))

@@ -45,6 +45,11 @@ IN_SPAN = 1e-4
 RIDGE = 1e-6
 
 
+def most_landmarks(landmarks: int | str) -> int:
+    """Return how many landmarks there are at most, by the parameter `landmarks` of an estimator."""
+    return AUTO_LANDMARKS if isinstance(landmarks, str) else int(landmarks)
+
+
 def draw_landmarks(n: int, landmarks: Any, seed: int) -> Index | None:
     """Return the numbers of rows to learn from, in the order in which they are drawn; None if that is all of them.
 
@@ -53,7 +58,7 @@ def draw_landmarks(n: int, landmarks: Any, seed: int) -> Index | None:
     """
     if landmarks is None:
         return None
-    count = AUTO_LANDMARKS if isinstance(landmarks, str) else int(landmarks)
+    count = most_landmarks(landmarks)
     if count >= n:
         return None
     numbers = np.random.default_rng([DRAW, seed]).random(n)

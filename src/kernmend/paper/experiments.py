@@ -110,7 +110,7 @@ GRPCA_GRID = tuple(
 OURS_GRID = tuple({"rho": rho, "lam": lam} for rho in (1e5, 1e6) for lam in (0.85, 0.9, 0.95))
 # Tolerance of OP, KPCA and GRPCA on COIL-20, where 1e-4 takes about twice as long or more.
 COIL_TOL = 1e-3
-# gamma of the tuned row on pixels in [0, 1], where the median squared distance is about 100 times that of unit length.
+# Gamma of the tuned row on pixels in [0, 1], where the median squared distance is about 100 times that of unit length.
 OURS_GAMMA = 3e-5
 
 

@@ -275,7 +275,7 @@ class Grid:
         cost: Callable[[Settings], float],
         prepare: Callable[[Iterable[Settings]], None],
     ) -> Settings:
-        """Move along one axis, in either direction, for as long as it helps."""
+        """Return the best settings along one axis, walking in either direction for as long as it helps."""
         axes: dict[str, tuple[Any, ...]] = {
             "force": self.forces[best.error],
             "kernel": self.kernels,

@@ -25,18 +25,20 @@ from kernmend.model.penalties import LogDetPenalty, SchattenPenalty
 from kernmend.solvers.reduced import Bounds, Stage, solve_reduced
 from kernmend.solvers.result import Callback, SolverResult
 
+# Number of nearest rows whose mean a missing entry starts at.
 N_NEIGHBORS = 5
-ROUND_ITER = 100  # iterations of one round of the path, at most
-
-# Missing entries, all others right: the nearer to the rank, the better. gamma is in units of 1 / (median squared
-# distance), eps in those of a sample's squared length in the kernel space. Seven rounds leave the same error on cubic
-# surfaces and a table, in a third more time.
+# Largest number of iterations of one round of the path.
+ROUND_ITER = 100
+# Gamma for missing entries, all others right, in units of 1 / (median squared distance).
 COMPLETION_WIDTH = 0.1
+# Path of eps for these, in units of a sample's squared length in the kernel space: the nearer to the rank, the better.
+# Seven rounds leave the same error on cubic surfaces and a table, in a third more time.
 COMPLETION_EPS = (1e-1, 1e-3, 1e-5, 1e-7)
-
-# Wrong entries: a smaller p or eps would take the error for signal.
+# Gamma, in the same units, and p for wrong entries: a smaller p would take the error for signal.
 ENTRIES_WIDTH, ENTRIES_P = 0.2, 0.5
+# Path of eps for these; smaller values would take the error for signal, too.
 ENTRIES_EPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+# Price of an entry that changes by its typical size; `entry_lam` has the unit.
 ENTRY_PRICE = 0.8
 
 
@@ -181,7 +183,7 @@ def complete(
     tol: float = 1e-6,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Minimise log det(K(A) + eps I) over the missing entries of X, eps falling; the others are held fixed.
+    """Minimise log det(K(A) + eps I) over the missing entries of X, eps falling, and return what the solver found.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ TOGETHER = 600
 # Rows that lack nothing from which on no rows are completed together: others are filled in against these, in batches
 # that each double the reference. On 3,000 × 30 with 10 % missing the error is the same.
 ENOUGH = 100
-# eps for single rows, as a share of a row's squared length in the kernel space. A path from wide to this, which rows
+# The eps of single rows, as a share of a row's squared length in the kernel space. A path from wide to this, which rows
 # that move together need, takes three times as long and leaves no smaller error on digits, circles and surfaces.
 EPS = 1e-6
 # Eigenvalues of the Gram matrix, in units of eps, below which they are left out: they change dist2 by 1 % of eps.

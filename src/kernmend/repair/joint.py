@@ -19,7 +19,8 @@ from kernmend.repair import completion
 from kernmend.solvers import SOLVERS, SolverResult, solve_active, solve_reduced
 from kernmend.solvers.active import MANY_ROWS
 
-FLOAT32_MARGIN = 100.0  # eigenvalue cut-off over float32's rounding of the Gram matrix
+# Eigenvalue cut-off, in units of the rounding of the Gram matrix in float32, from which on float32 is exact enough.
+FLOAT32_MARGIN = 100.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Problem:
 
     @classmethod
     def of(cls, X: Array, kernel: Kernel, model: type[RowSum], filled: Array | None = None) -> "Problem":
-        """Measure the data; missing entries start at the mean of their neighbours, or as in `filled`."""
+        """Return the problem of data; missing entries start at the mean of their neighbours, or as in `filled`."""
         if filled is None:
             filled = completion.fill_missing(X) if np.isnan(X).any() else X
         scale = float(np.sqrt(median_observed_squared_distance(X.astype(np.float64)))) or 1.0
@@ -90,7 +91,7 @@ def solve_nuclear(
     seed: int = 0,
     **budget: Any,
 ) -> SolverResult:
-    """Minimise F of eq. (relax), with B'B held at `gram` where it is given."""
+    """Minimise F of eq. (relax), with B'B held at `gram` where it is given; return what the solver found."""
     n, dtype = problem.X.shape[0], problem.X.dtype
     penalty: NuclearPenalty | GramTarget = NuclearPenalty(rho)
     if gram is not None:
@@ -127,7 +128,7 @@ def solve_schatten(
     round_iter: int = completion.ROUND_ITER,
     **budget: Any,
 ) -> SolverResult:
-    """Minimise the Schatten penalty plus lam E along a path of falling eps."""
+    """Minimise the Schatten penalty plus lam E along a path of falling eps; return what the solver found."""
     objective = Objective(problem.sizes.kernel, SchattenPenalty(completion.ENTRIES_P), problem.error(), lam)
     unit = problem.sizes.length**2
     last, stages = completion.schatten_stages(objective, completion.ENTRIES_EPS, unit=unit, round_iter=round_iter)

@@ -308,7 +308,7 @@ class Search:
         return Setting(kernel, cut, error, nearest)
 
     def _walk(self, best: Setting, axis: str, places: tuple[Any, ...]) -> Setting:
-        """Move along one axis, in either direction, for as long as it helps."""
+        """Return the best setting along one axis, walking in either direction for as long as it helps."""
         here = places.index(getattr(best, axis))
         for direction in (1, -1):
             place, moved = here + direction, False

@@ -29,9 +29,12 @@ from kernmend.repair.row_mender import Mask, RowMender, leave_units
 from kernmend.repair.units import Units, resolve_bounds
 from kernmend.solvers.result import StopReason
 
-WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
-MIN_GOOD_ROWS = 5  # Fewer good rows say nothing about a surface: then rows are mended against all of them.
-CHANGED = 0.05  # The change of an entry, as a share of a typical difference of entries, that counts as replaced.
+# Kernels to choose from, as gamma times the median squared distance: for many features, and for few.
+WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)
+# Least number of good rows: fewer say nothing about a surface, and rows are mended against all of them.
+MIN_GOOD_ROWS = 5
+# Change of an entry, as a share of a typical difference of entries, that counts as replaced.
+CHANGED = 0.05
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class Learner:
         return Mender(good, resolve_bounds(units.bounds(self.bounds), good), lam, cutoff)
 
     def _mended(self, rows: RowMender, X: Array, filled: Array, found: Found, chosen: Calibration) -> "Learned":
-        """Mend what was flagged, with the settings found, and say how sure that is."""
+        """Return what was learned, with the flagged rows mended by the settings found, and how sure that is."""
         found = rows.within_bounds(filled, found)
         mended, totals, converged = filled, [0.0, 0.0], True
         if rows.mender.L.shape[0] < len(X):

@@ -17,10 +17,10 @@ from kernmend.model.kernels import Kernel
 from kernmend.repair.filling import Filler
 from kernmend.solvers.reference import Reference, mend_rows
 
-MAX_REFERENCE = (
-    600  # good rows that are enough for a trial: with twice as many the settings are as good, in three times the time
-)
-START_BOUND = 3.0  # typical differences of an entry
+# Number of good rows that are enough for a trial: with twice as many the settings are as good, in three times the time.
+MAX_REFERENCE = 600
+# Largest change of an entry at a start, in typical differences of an entry.
+START_BOUND = 3.0
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from kernmend.repair.units import Units
 
 PER_ROW = ("outlier_scores_", "outliers_", "suspects_", "whole_rows_", "entry_scores_", "entry_outliers_")
 """What is found of each row, by the names of the estimator's attributes."""
-UNSURE = ("mend", "blank", "keep")
-"""What to do with a value whose interval is wider than its column: mend it all the same, NaN, or the old value."""
 
 Mask = NDArray[np.bool_] | None
 
@@ -58,7 +56,7 @@ class RowMender:
     intervals: Intervals | None = None
     """How sure mended values are; None is not asked for."""
     unsure: str = "mend"
-    """What becomes of values that are not known to better than their column: one of `UNSURE`."""
+    """What becomes of values whose interval is wider than their column: "mend", "blank" (NaN) or "keep"."""
 
     def mend(
         self, X: Array, good: Mask = None, wrong: Mask = None, *, entry_scores: bool = False

@@ -8,12 +8,18 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend._validation import check_choice
 
-APART = 20.0  # times: spreads of columns that do not have the same unit; those of random mixtures in one unit reach 17
-MANY_COLUMNS = 16  # from here on columns may be an ordered series: pixels, channels
-ORDERED = 0.5  # difference of neighbouring columns, as a share of that of distant ones: less is a series in one unit
-ALIKE = 0.25  # spread of the columns that is left by rows in units of their own: less is curves of one shape
-LARGEST = 1e100  # spread of columns, and 1 / smallest, whose squares and products are still far from the ends of floats
-SOME_ROWS = 300  # on which that is decided
+# Ratio of the spreads of columns from which on they do not have one unit; random mixtures in one unit reach 17.
+APART = 20.0
+# Number of columns from which on they may be an ordered series: pixels, channels.
+MANY_COLUMNS = 16
+# Difference of neighbouring columns, as a share of that of distant ones, below which they are a series in one unit.
+ORDERED = 0.5
+# Share of the spread of the columns that rows in units of their own leave, below which they are curves of one shape.
+ALIKE = 0.25
+# Largest spread of a column, and 1 / smallest: squares and products are still far from the ends of floats.
+LARGEST = 1e100
+# Largest number of rows on which the units are decided.
+SOME_ROWS = 300
 CHOICES = ("auto", "columns", "rows")
 
 

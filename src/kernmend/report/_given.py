@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 
+# Number of characters of a name from which on it is shortened.
 LABEL_LENGTH = 80
 Rows = NDArray[np.intp]
 

@@ -11,9 +11,12 @@ from kernmend.repair.units import Units
 from kernmend.report._given import Given, Rows, rounded
 from kernmend.report._why import kernel_words
 
-BASIS = 500  # rows that the plane is found from
-POINTS = 2000  # rows on the map
-FEW_SHARE = 0.1  # of the variance: a kernel whose plane shows less is too narrow to draw a map with
+# Largest number of rows that the plane is found from.
+BASIS = 500
+# Largest number of rows on the map.
+POINTS = 2000
+# Share of the variance in the plane below which a kernel is too narrow to draw a map with.
+FEW_SHARE = 0.1
 
 
 def map_facts(est: Any, given: Given, first: Rows) -> dict[str, Any]:

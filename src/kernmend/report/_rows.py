@@ -9,12 +9,18 @@ from kernmend._typing import Array
 from kernmend.report._given import Given, Rows, rounded
 from kernmend.report._views import CURVES, PICTURES
 
-WIDE_TABLE = 40  # columns that a table shows
+# Largest number of columns that a table shows.
+WIDE_TABLE = 40
+# Largest number of points of a curve.
 CURVE_POINTS = 400
-PICTURE_SIDE = 96  # pixels; larger pictures are made smaller
-MAX_VALUES = 350_000  # of all rows shown, before and after: about 3 MB as text
-DRAWN_DIGITS, READ_DIGITS = 6, 12  # significant ones, of values that are drawn, and of those in a table
-MARKED = 0.01  # of a column's spread: a cell that changed by more is marked
+# Largest number of pixels along the edge of a picture; larger ones are made smaller.
+PICTURE_SIDE = 96
+# Largest number of values of all rows shown, before and after: about 3 MB as text.
+MAX_VALUES = 350_000
+# Numbers of significant digits: of values that are drawn, and of those in a table.
+DRAWN_DIGITS, READ_DIGITS = 6, 12
+# Change of a cell, as a share of the spread of its column, above which it is marked.
+MARKED = 0.01
 
 
 def check_image_shape(image_shape: Any, n_columns: int) -> tuple[int, ...] | None:

@@ -8,9 +8,12 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend.report._given import Given, Rows, finite, rounded, worst_first
 
+# Number of bins of the histogram.
 BINS = 60
-STRETCHED = 25.0  # spreads: where the scores reach farther, the axis is logarithmic away from the median
-KEPT = 10_000  # rows whose own score is in the facts
+# Distance of a score from the median, in spreads, beyond which the axis is logarithmic away from the median.
+STRETCHED = 25.0
+# Largest number of rows whose own score is in the facts.
+KEPT = 10_000
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Axis:
 
     @classmethod
     def of(cls, scores: Array, threshold: float) -> "Axis":
-        """Make room for the scores and the threshold, if there is one."""
+        """Return an axis with room for the scores and the threshold, if there is one."""
         ends = [float(scores.min()), float(scores.max()), *([threshold] if np.isfinite(threshold) else [])]
         low, high = min(ends), max(ends)
         if high <= low:

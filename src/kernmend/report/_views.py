@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 PICTURES, CURVES, TABLE = "pictures", "curves", "table"
-ORDERED_COLUMNS = 8  # with names that count up: from here on a row is a curve
-MANY_COLUMNS = 16  # without names
+# Number of columns, with names that count up, from which on a row is a curve.
+ORDERED_COLUMNS = 8
+# Number of columns without names from which on a row is a curve.
+MANY_COLUMNS = 16
 
 
 def choose_view(columns: tuple[str, ...] | None, n_columns: int, image_shape: Any) -> str:
@@ -26,7 +28,7 @@ def choose_view(columns: tuple[str, ...] | None, n_columns: int, image_shape: An
 
 
 def count_up(columns: tuple[str, ...]) -> bool:
-    """Whether the names are one text around a number that rises, or falls, from each to the next."""
+    """Return whether the names are one text around a number that rises, or falls, from each to the next."""
     parts = [re.fullmatch(r"(\D*?)(-?\d+(?:\.\d+)?)(\D*)", name.strip()) for name in columns]
     if not all(parts):
         return False

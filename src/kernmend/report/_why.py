@@ -154,7 +154,7 @@ def kernel_words(kernel: Kernel) -> str:
 
 
 def _changed(est: Any, name: str) -> bool:
-    """Whether a parameter is not at its default."""
+    """Return whether a parameter is not at its default."""
     default = inspect.signature(type(est).__init__).parameters[name].default
     value = getattr(est, name)
     return bool(type(value) is not type(default) or isinstance(value, np.ndarray) or value != default)

@@ -19,6 +19,7 @@ from kernmend.report._scores import KEPT, score_facts
 from kernmend.report._views import CURVES, PICTURES, TABLE, choose_view
 from kernmend.report._why import parameter_facts, python_lines, score_meaning, version_facts
 
+# Largest number of values of the objective that are drawn.
 OBJECTIVE_POINTS = 500
 STOPPED = {
     "converged": "converged",

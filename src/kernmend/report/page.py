@@ -39,7 +39,7 @@ def render(facts: dict[str, Any], *, title: str | None = None) -> str:
 
 
 def write_page(facts: dict[str, Any], path: Path, *, title: str | None = None, force: bool = False) -> Path:
-    """Write the page, whole or not at all; FileExistsError if it is there already and not `force`."""
+    """Write the page, whole or not at all, and return its path; FileExistsError if it is there and not `force`."""
     if path.exists() and not force:
         raise FileExistsError(f"{path} is there already: say force=True to overwrite it, or give another name")
     page = render(facts, title=title)

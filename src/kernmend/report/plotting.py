@@ -94,7 +94,14 @@ def plot_scores(found: Any, ax: "Axes | None" = None) -> "Axes":
 
 
 def plot_map(found: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw the map of the data after mending, with lines from where the flagged rows were. Parameters as above."""
+    """Draw the map of the data after mending, with lines from where the flagged rows were.
+
+    Parameters
+    ----------
+    found : fitted estimator, or the dict of its `report_data`
+    ax : matplotlib Axes, optional
+        Where to draw; a new one if None. It is returned.
+    """
     facts, ax = _facts(found), _axes(ax)
     before, after = np.array(facts["map"]["before"]), np.array(facts["map"]["after"])
     flagged = np.isin(facts["map"]["rows"], facts["scores"]["flagged"])
@@ -149,7 +156,14 @@ def plot_gallery(found: Any, image_shape: Any = None, ax: "Axes | None" = None, 
 
 
 def plot_convergence(found: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw the objective after each iteration. Parameters as above."""
+    """Draw the objective after each iteration.
+
+    Parameters
+    ----------
+    found : fitted estimator, or the dict of its `report_data`
+    ax : matplotlib Axes, optional
+        Where to draw; a new one if None. It is returned.
+    """
     facts, ax = _facts(found), _axes(ax)
     ax.plot(facts["objective"]["iterations"], facts["objective"]["values"], color=MENDED)
     ax.set(xlabel="iteration", ylabel="objective", title=facts["stop"]["words"].partition(":")[0])

@@ -57,8 +57,8 @@ def solve_active(
 ) -> SolverResult:
     """Minimise Phi, with the nuclear penalty, over the rows that move; the parameters are those of `solve_reduced`.
 
-    A round ends where ten of its iterations together lower F by less than `tol` of it, the whole where a round begins
-    with no more to gain. Where most rows move, `solve_reduced` takes over.
+    Return what was found. A round ends where ten of its iterations together lower F by less than `tol` of it, the whole
+    where a round begins with no more to gain. Where most rows move, `solve_reduced` takes over.
     """
     A = A.copy() if bounds is None else np.clip(A, *bounds).astype(A.dtype, copy=False)
     log = _Log(callback)
@@ -144,7 +144,7 @@ class _Round:
 
     @classmethod
     def at(cls, objective: Objective, penalty: NuclearPenalty, A: Array) -> "_Round":
-        """Evaluate the objective, with eigenvectors a little beyond the cut-off."""
+        """Return the objective at `A`, with eigenvectors a little beyond the cut-off."""
         K, rho = objective.kernel.gram(A), penalty.rho
         s, U = objective.eigen(K, NEARLY * cutoff_from_rho(rho))
         g = shrink_eigenvalues(s, rho)

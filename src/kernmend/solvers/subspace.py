@@ -112,7 +112,7 @@ def _take_turns(
 ) -> SolverResult:
     """Move the rows, each by itself, and find their subspace, in turn, until a turn gains little.
 
-    The stop reason is "max_iter" where more is to be gained, though not by this.
+    Return what was found. The stop reason is "max_iter" where more is to be gained, though not by this.
     """
     Z: Array = A.astype(np.float64)
     Z = Z if bounds is None else np.clip(Z, *bounds)
@@ -169,7 +169,10 @@ def solve_fixed_subspace(
     tol: float = 1e-6,
     callback: Callback | None = None,
 ) -> SolverResult:
-    """Move the rows of `A` towards a subspace that stays as it is; a record of the history is of 20 iterations."""
+    """Move the rows of `A` towards a subspace that stays as it is, and return what was found.
+
+    A record of the history is of 20 iterations.
+    """
     Z: Array = A.astype(np.float64)
     if bounds is not None:
         Z = np.clip(Z, *bounds)
