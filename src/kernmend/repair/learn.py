@@ -22,8 +22,8 @@ from kernmend.repair.calibrate import (
     calibrate,
     choose_filling,
 )
+from kernmend.repair.completion import fill_table, no_progress
 from kernmend.repair.conformal import Fitted, calibrate_intervals
-from kernmend.repair.filling import fill_table, no_progress
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import Mask, RowMender, leave_units
 from kernmend.repair.units import Units, resolve_bounds
