@@ -63,8 +63,9 @@ EPS = 1e-6
 TAIL = 0.1
 # Iterations of the rows completed together, over all rounds, at most: 50 % missing on curved surfaces takes them.
 MAX_ITER = 500
-# Iterations of a single row, at most.
-ROW_ITER = 30
+# Iterations of a single row, at most, and the fall of its objective, as a share, below which it is done. With 1e-5
+# errors on digits and surfaces of 30 columns are the same, on one of 5 columns a fortieth less, in a third more time.
+ROW_ITER, ROW_TOL = 30, 1e-3
 # Rows that are filled in at a time.
 BLOCK = 2000
 # Entries of rows that are filled in at a time to see how well that works: a solver keeps some 20 arrays of them.
@@ -294,15 +295,13 @@ class Filler:
         incomplete = np.flatnonzero(missing.any(axis=1))
         for block in row_blocks(incomplete.size, 1, elements=BLOCK):
             rows = incomplete[block]
-            out[rows] = move_into_span(
-                self.reference, out[rows], missing[rows], scale=0.1 * self.scale, max_iter=ROW_ITER
-            )
+            out[rows] = _moved(self.reference, out[rows], missing[rows], self.scale)
             if callback is not None:
                 callback(block.stop, block.stop / incomplete.size)
         return out
 
 
-def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp], *, tol: float = 1e-5) -> Array:
+def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp]) -> Array:
     """Return rows with missing entries filled in as `Filler` does it, each against all rows of `L` but one.
 
     `left_out` has the number of that row of `L` for each row. `L` has two rows at least.
@@ -311,8 +310,13 @@ def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp], *
     out, missing = fill_from(L, X, left_out=left_out), np.isnan(X)
     for rows in row_blocks(*X.shape, elements=AT_A_TIME):
         some = replace(others, left_out=left_out[rows])
-        out[rows] = move_into_span(some, out[rows], missing[rows], scale=0.1 * scale, max_iter=ROW_ITER, tol=tol)
+        out[rows] = _moved(some, out[rows], missing[rows], scale)
     return out
+
+
+def _moved(reference: Reference | Others, A: Array, missing: NDArray[np.bool_], scale: float) -> Array:
+    """Return rows with their missing entries moved into the span, from where they are."""
+    return move_into_span(reference, A, missing, scale=0.1 * scale, max_iter=ROW_ITER, tol=ROW_TOL)
 
 
 def in_turn(n_missing: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -264,7 +264,7 @@ class Trial:
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
         L = np.vstack([self.truth, others[: max(0, (min(done, TOGETHER) if done >= ENOUGH else TOGETHER) - n)]])
         unknown = np.where(hidden | lacks[self.held], np.nan, self.truth)
-        A = fill_without(L, self.rows.mender.scale, unknown, np.arange(n), tol=TOL)
+        A = fill_without(L, self.rows.mender.scale, unknown, np.arange(n))
         values, limits = self._scaled(A, self.truth, hidden, MISSING)
         return Residuals(MISSING, values, limits, np.ones(values.size), np.ones(values.size))
 

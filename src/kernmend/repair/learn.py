@@ -30,6 +30,7 @@ from kernmend.repair.units import Units, resolve_bounds
 from kernmend.solvers.result import StopReason
 
 WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the median squared distance
+TRIALS = 40  # Settings that calibration tries, about, for the progress bar: 15 to 40 on pictures, tables and surfaces.
 MIN_GOOD_ROWS = 5  # Fewer good rows say nothing about a surface: then rows are mended against all of them.
 CHANGED = 0.05  # The change of an entry, as a share of a typical difference of entries, that counts as replaced.
 
@@ -85,7 +86,7 @@ class Learner:
         enough = mender.L.shape[0] < X.shape[0] and not interrupted
         if whole.any() and enough:
             fixed = mender.fixed_lam, mender.fixed_cutoff, mender.bounds
-            with self.counting("calibrating", 60) as callback:
+            with self.counting("calibrating", TRIALS) as callback:
                 evidence = Evidence(mender.L, filled[whole], *fixed, detector)
                 chosen = self.choose(evidence, kernels=kernels, errors=errors, seed=self.seed, callback=callback)
         if partly.any() and enough:
