@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kernmend import KernelRecovery
 from kernmend.datasets import make_cubic_surface
 from kernmend.datasets.corruption import gaussian_noise
 from kernmend.datasets.metrics import snr
@@ -241,3 +242,20 @@ def test_ctrl_c_keeps_the_best_settings_so_far():
     assert 1 <= len(seen) <= 30
     assert share == pytest.approx(min(left for _, left in seen))
     assert settings.kernel in kernels(good)
+
+
+def test_ctrl_c_while_choosing_how_to_fill_in_wrong_entries_keeps_the_fit(monkeypatch):
+    good, _, _ = surface(0)
+    X = good.copy()
+    X[:6, 3] += 10.0 * X.std()
+    assert KernelRecovery().fit(X).stop_reason_ == "converged"
+
+    def stop(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernmend.repair.learn.choose_filling", stop)
+    with pytest.warns(UserWarning, match="interrupted"):
+        est = KernelRecovery().fit(X)
+    assert est.stop_reason_ == "interrupted"
+    assert est.outliers_[:6].all()
+    assert np.abs(est.recovered_ - good)[:6, 3].max() < np.abs(X - good)[:6, 3].min()

@@ -90,7 +90,10 @@ class Learner:
                 evidence = Evidence(mender.L, filled[whole], *fixed, detector)
                 chosen = self.choose(evidence, kernels=kernels, errors=errors, seed=self.seed, callback=callback)
         if partly.any() and enough:
-            filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
+            try:
+                filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
+            except KeyboardInterrupt:  # by what the other entries of a row say, then
+                chosen = chosen._replace(interrupted=True)
         settings = filling if filling is not None and not whole.any() else chosen.settings
         tolerance = CHANGED * float(np.sqrt(mender.median / X.shape[1]))
         budget: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
