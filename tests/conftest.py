@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items):
 def hurry(patch):
     """Choose settings in a hurry: for tests in which it does not matter which ones, and there are many of them."""
     patch.setattr("kernmend.repair.calibrate.SEARCH_ITERATIONS", 2)
-    patch.setattr("kernmend.repair.calibrate.PASSES", (0, 0))
+    patch.setattr("kernmend.repair.calibrate.PASSES", 0)
 
 
 def hurry_all(patch):

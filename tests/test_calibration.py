@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kernmend import KernelRecovery
 from kernmend.datasets import make_cubic_surface
 from kernmend.datasets.corruption import gaussian_noise
 from kernmend.datasets.metrics import snr
@@ -185,17 +186,20 @@ def test_scores_of_mended_rows_are_made_from_the_reference_and_add_to_the_cost()
 
 
 def test_with_scores_of_distance_the_settings_bring_rows_nearer_to_good_ones():
-    good, wrong, _ = surface(4)
+    """On some surfaces by more than 5 %; on none are they farther."""
 
     def far(L):
         return lambda A: 5.0 * distance_in_typical_ones(L)(A)
 
-    distances = []
-    for judge in (None, Judge(far)):
+    def distance(good, wrong, judge):
         evidence = Evidence(good, wrong, judge=judge)
         settings = calibrate(evidence, kernels=kernels(good), errors=[RowError]).settings
-        distances.append(distance_in_typical_ones(good)(Mender(good).mend(wrong, settings)).mean())
-    assert distances[1] < 0.95 * distances[0]
+        return distance_in_typical_ones(good)(Mender(good).mend(wrong, settings)).mean()
+
+    surfaces = [surface(seed)[:2] for seed in (3, 4, 6)]
+    ratios = [distance(*rows, Judge(far)) / distance(*rows, None) for rows in surfaces]
+    assert min(ratios) < 0.95
+    assert max(ratios) <= 1.0
 
 
 @pytest.mark.parametrize("n", [5, 6])
@@ -240,3 +244,20 @@ def test_ctrl_c_keeps_the_best_settings_so_far():
     assert 1 <= len(seen) <= 30
     assert share == pytest.approx(min(left for _, left in seen))
     assert settings.kernel in kernels(good)
+
+
+def test_ctrl_c_while_choosing_how_to_fill_in_wrong_entries_keeps_the_fit(monkeypatch):
+    good, _, _ = surface(0)
+    X = good.copy()
+    X[:6, 3] += 10.0 * X.std()
+    assert KernelRecovery().fit(X).stop_reason_ == "converged"
+
+    def stop(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernmend.repair.learn.choose_filling", stop)
+    with pytest.warns(UserWarning, match="interrupted"):
+        est = KernelRecovery().fit(X)
+    assert est.stop_reason_ == "interrupted"
+    assert est.outliers_[:6].all()
+    assert np.abs(est.recovered_ - good)[:6, 3].max() < np.abs(X - good)[:6, 3].min()

@@ -221,12 +221,12 @@ def add(self, *a, **k):
     if len(self.records) == 4: {KILL}
 History.add = add"""
 FILLING = f"""
-from kernmend.repair import filling
-old = filling.move_into_span
+from kernmend.repair import completion
+old = completion.move_into_span
 def move(*a, **k):
     {KILL}
     return old(*a, **k)
-filling.move_into_span = move"""
+completion.move_into_span = move"""
 
 
 def test_interrupted_while_missing_values_are_filled_in(tmp_path):

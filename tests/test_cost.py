@@ -1,4 +1,4 @@
-"""What settings leave of injected errors: a race gives the best settings their cost, and spends less on others."""
+"""What settings leave of injected errors: each is tried once, and rows are judged only where that may decide."""
 
 from dataclasses import replace
 
@@ -10,15 +10,16 @@ from kernmend.datasets.corruption import gaussian_noise
 from kernmend.linalg.distances import median_squared_distance
 from kernmend.model.errors import EntryError, RowError
 from kernmend.model.kernels import RBF
-from kernmend.repair.calibrate import CUTOFFS, Evidence
-from kernmend.repair.cost import DOUBT, FIRST, RIVAL
+from kernmend.repair.calibrate import (
+    CUTOFFS,
+    ENOUGH_ENTRIES,
+    FEWEST_INJECTED,
+    MAX_INJECTED,
+    REFITS,
+    Evidence,
+    calibrate,
+)
 from kernmend.repair.mender import Settings
-
-
-@pytest.fixture(autouse=True)
-def always_worth_it(monkeypatch):
-    """Small data are raced too, as large ones are."""
-    monkeypatch.setattr("kernmend.repair.cost.WORTH", 0)
 
 
 def injection(seed, n=260, d=20):
@@ -31,45 +32,6 @@ def injection(seed, n=260, d=20):
 def settings_of(kernels):
     forces = [(error, force) for error in (RowError, EntryError) for force in error.forces[1::3]]
     return [Settings(kernel, 1e-4, error, force) for kernel in kernels for error, force in forces]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_race_finds_the_best_settings_and_the_same_rivals(seed):
-    trials, kernels = injection(seed)
-    start, tried = Settings(kernels[1], 1e-4, RowError, 0.1), settings_of(kernels)
-    whole, race = (trials.cost(start, whole=False, racing=racing) for racing in (False, True))
-    exact, raced = (np.array([cost(each) for each in tried]) for cost in (whole, race))
-    best = int(exact.argmin())
-    assert raced.argmin() == best
-    is_exact = np.isclose(raced, exact, rtol=1e-3)  # fewer rows at once are rounded in another way
-    assert is_exact[best]
-    assert is_exact.mean() < 0.8  # else it saves nothing
-    lowest = np.minimum.accumulate(raced)
-    assert (raced[~is_exact] > lowest[~is_exact]).all()  # an estimate never wins
-    assert (raced[~is_exact] > DOUBT * exact[best]).all()
-    assert race.rivals(tried[best]) == whole.rivals(tried[best])
-
-
-def test_settings_that_are_left_early_have_cost_a_part_of_the_rows():
-    trials, kernels = injection(0)
-    cost = trials.cost(Settings(kernels[1], 1e-4, RowError, 0.1), whole=False, racing=True)
-    rows, mend = [], cost.mender.mend
-    cost.mender.mend = lambda X, *args, **options: rows.append(len(X)) or mend(X, *args, **options)
-    good, bad = Settings(kernels[1], 1e-4, RowError, 0.35), Settings(kernels[1], 1e-4, RowError, 0.9)
-    assert cost(good) * DOUBT < cost(bad)
-    first = int(FIRST * len(trials.held))
-    assert rows == [first, len(trials.held) - first, first]
-
-
-def test_another_error_model_is_left_only_if_it_is_no_rival():
-    trials, kernels = injection(1)
-    cost = trials.cost(Settings(kernels[1], 1e-4, RowError, 0.1), whole=False, racing=True)
-    rows = cost(Settings(kernels[1], 1e-4, RowError, 0.35))
-    exact = trials.cost(Settings(kernels[1], 1e-4, RowError, 0.1), whole=False)
-    for force in EntryError.forces:
-        settings = Settings(kernels[1], 1e-4, EntryError, force)
-        if exact(settings) < RIVAL * rows:
-            assert cost(settings) == pytest.approx(exact(settings), rel=1e-3)
 
 
 def test_cut_offs_that_keep_the_same_eigenvectors_are_tried_once():
@@ -87,13 +49,6 @@ def test_cut_offs_that_keep_the_same_eigenvectors_are_tried_once():
         assert (costs[one] == costs[two]) == (ranks[one] == ranks[two])
 
 
-def test_few_rows_are_tried_all_at_once():
-    trials, kernels = injection(0, n=60)
-    start = Settings(kernels[1], 1e-4, RowError, 0.1)
-    whole, race = (trials.cost(start, whole=False, racing=racing) for racing in (False, True))
-    assert [whole(each) for each in settings_of(kernels)] == [race(each) for each in settings_of(kernels)]
-
-
 class HalfWrong:
     """A judge to whom every row looks half as wrong as a wrong one, and who counts the rows."""
 
@@ -107,31 +62,6 @@ class HalfWrong:
         return self
 
 
-def test_settings_that_are_prepared_cost_the_same_and_are_judged_at_once(monkeypatch):
-    monkeypatch.setattr("kernmend.repair.cost.WORTH", 10**9)
-    trials, kernels = injection(0, n=60)
-    start, tried = Settings(kernels[1], 1e-4, RowError, 0.1), settings_of(kernels)
-    calls = []
-
-    class Far(HalfWrong):
-        """A judge to whom rows look wrong that are far from the origin."""
-
-        def row_scores(self, X):
-            calls.append(len(X))
-            return np.minimum(np.linalg.norm(X, axis=1) / 10.0, 1.0)
-
-    plain, prepared = (replace(trials, judge=Far()).cost(start, whole=False, racing=True) for _ in range(2))
-    expected = [plain(each) for each in tried]
-    one_by_one, calls[:] = len(calls), []
-    prepared.prepare(tried)
-    prepared.prepare(tried)  # what is ready is not tried again
-    assert prepared.known == {}
-    np.testing.assert_allclose([prepared(each) for each in tried], expected, rtol=1e-12)
-    assert len(calls) == 2 < one_by_one  # the good rows themselves, and all others
-    prepared.prepare(tried)
-    assert len(calls) == 2
-
-
 def test_rows_are_judged_only_where_their_errors_do_not_tell():
     trials, kernels = injection(0, n=60)
     judges = HalfWrong(), HalfWrong()
@@ -141,7 +71,7 @@ def test_rows_are_judged_only_where_their_errors_do_not_tell():
         for judge, racing in zip(judges, (False, True), strict=True)
     )
     for cost in (whole, race):  # good rows look right
-        cost._natural = np.zeros(len(trials.held))
+        cost._natural = 0.0
     exact, raced = (np.array([cost(each) for each in tried]) for cost in (whole, race))
     assert judges[1].judged < judges[0].judged
     is_exact = raced == exact
@@ -153,9 +83,30 @@ def test_rows_are_judged_only_where_their_errors_do_not_tell():
     assert race.rivals(best) == whole.rivals(best)
 
 
-def test_small_data_are_tried_all_at_once(monkeypatch):
-    monkeypatch.setattr("kernmend.repair.cost.WORTH", 10**9)
-    trials, kernels = injection(0)
-    start = Settings(kernels[1], 1e-4, RowError, 0.1)
-    whole, race = (trials.cost(start, whole=False, racing=racing) for racing in (False, True))
-    assert [whole(each) for each in settings_of(kernels)[:6]] == [race(each) for each in settings_of(kernels)[:6]]
+def test_settings_that_differ_in_the_refit_share_what_goes_before_it():
+    trials, kernels = injection(0, n=60)
+    start = Settings(kernels[1], 1e-4, EntryError, 0.5)
+    cost, fresh = (trials.cost(start, whole=False) for _ in range(2))
+    mended, mend = [], cost.mender.mend
+    cost.mender.mend = lambda X, settings, **options: mended.append(settings) or mend(X, settings, **options)
+    several = [replace(start, refit=refit, grow=grow) for refit, grow in REFITS]
+    costs = [cost(each) for each in several]
+    assert mended == [start]
+    del cost.mender.mend
+    for each, value in zip(several[::3], costs[::3], strict=True):
+        A = fresh.mender.mend(fresh.injected, each, max_iter=25, tol=1e-4)
+        assert value == pytest.approx(np.sum((A - fresh.truth) ** 2) / fresh._injected, rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [3, 60, 300])
+def test_fewer_rows_are_held_out_where_they_are_wide(d, monkeypatch):
+    """So many that they have enough entries together."""
+    seen, hold_out = [], Evidence.hold_out
+    monkeypatch.setattr(Evidence, "hold_out", lambda *args: seen.append(hold_out(*args)) or seen[-1])
+    monkeypatch.setattr("kernmend.repair.calibrate.PASSES", 0)
+    X, bad = gaussian_noise(make_cubic_surface(280, d, random_state=0), 0.1, random_state=0)
+    calibrate(Evidence(X[~bad], X[bad]), kernels=[RBF(0.1 / median_squared_distance(X))], errors=[RowError])
+    n = len(seen[0].held)
+    assert FEWEST_INJECTED <= n <= MAX_INJECTED
+    assert n in (FEWEST_INJECTED, MAX_INJECTED) or n == ENOUGH_ENTRIES // d
+    assert n * d >= ENOUGH_ENTRIES - d or n == MAX_INJECTED

@@ -10,9 +10,8 @@ from kernmend.linalg.cholesky import log_det_and_inverse
 from kernmend.linalg.eigen import TopEigenpairs, eigenpairs
 from kernmend.model.kernels import RBF
 from kernmend.model.penalties import LogDetPenalty
-from kernmend.repair import filling
-from kernmend.repair.completion import fill_from, fill_missing
-from kernmend.repair.filling import Filler, fill_table, fill_without
+from kernmend.repair import completion
+from kernmend.repair.completion import Filler, fill_from, fill_missing, fill_table, fill_without
 from kernmend.solvers.reference import Others, Reference
 
 
@@ -101,9 +100,9 @@ def test_a_row_is_filled_in_without_itself():
 @pytest.mark.parametrize(("share", "better"), [(0.02, 0.3), (0.3, 0.3)])
 def test_more_rows_than_are_completed_together(monkeypatch, share, better):
     """With few holes there are complete rows to begin with; with many every row has one."""
-    monkeypatch.setattr(filling, "TOGETHER", 120)
+    monkeypatch.setattr(completion, "TOGETHER", 120)
     truth, holes, X = with_holes(400, 12, share)
-    assert (share < 0.1) == ((~holes.any(axis=1)).sum() >= filling.ENOUGH)
+    assert (share < 0.1) == ((~holes.any(axis=1)).sum() >= completion.ENOUGH)
     A, interrupted = fill_table(X)
     assert not interrupted
     np.testing.assert_array_equal(A[~holes], truth[~holes])
@@ -122,9 +121,9 @@ def test_a_row_does_not_depend_on_the_others_of_its_batch(monkeypatch):
     X = with_holes(60, 8, 0.2, seed=1)[2]
     filler = Filler.against(L)
     whole = filler.fill(X)
-    monkeypatch.setattr(filling, "BLOCK", 7)
+    monkeypatch.setattr(completion, "BLOCK", 7)
     np.testing.assert_allclose(filler.fill(X), whole, atol=1e-5)
-    monkeypatch.setattr(filling, "TOGETHER", 50)
+    monkeypatch.setattr(completion, "TOGETHER", 50)
     assert len(Filler.against(L).L) == 50
 
 
@@ -139,13 +138,13 @@ def test_new_rows_are_filled_in_as_those_of_the_fit():
 
 @pytest.mark.parametrize("part", ["together", "one by one"])
 def test_ctrl_c_fills_the_rest_from_the_nearest_rows(monkeypatch, part):
-    monkeypatch.setattr(filling, "TOGETHER", 100)
+    monkeypatch.setattr(completion, "TOGETHER", 100)
     truth, holes, X = with_holes(260, 8, 0.02 if part == "one by one" else 0.4)
 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(filling, "move_into_span", stop)
+    monkeypatch.setattr(completion, "move_into_span", stop)
     if part == "together":
         monkeypatch.setattr("kernmend.repair.completion.LogDetPenalty.evaluate", stop_after(3))
     A, interrupted = fill_table(X)
@@ -170,7 +169,7 @@ def stop_after(n):
 def test_progress_counts_all_rows(monkeypatch):
     from contextlib import contextmanager
 
-    monkeypatch.setattr(filling, "BLOCK", 50)
+    monkeypatch.setattr(completion, "BLOCK", 50)
     seen = []
 
     @contextmanager

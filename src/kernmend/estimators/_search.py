@@ -17,8 +17,7 @@ from kernmend.estimators._trust import Explained
 from kernmend.model.errors import RowSum
 from kernmend.model.kernels import RBF, Kernel
 from kernmend.model.penalties import rho_from_cutoff
-from kernmend.repair.calibrate import CUTOFFS, REFITS, Calibration, Evidence, calibrate
-from kernmend.repair.cost import Cost
+from kernmend.repair.calibrate import CUTOFFS, REFITS, Calibration, Cost, Evidence, calibrate
 from kernmend.repair.mender import Mender, Settings
 
 # Share of the settings that are drawn around the choice that `KernelRecovery` makes by itself.

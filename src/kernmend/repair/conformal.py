@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.detect import Found
 from kernmend.repair.calibrate import FEW_ENTRIES, in_order
-from kernmend.repair.filling import ENOUGH, TOGETHER, fill_without
+from kernmend.repair.completion import ENOUGH, TOGETHER, fill_without
 from kernmend.repair.intervals import (
     KINDS,
     MISSING,
@@ -53,14 +53,18 @@ SHARE, FOLDS = 0.3, 2
 """Share of the good rows that is held out at a time, at most, and how often that is done where rows are few."""
 ITERATIONS = 50
 """Iterations of mending a row that is tried, at most: the rows that take more are few."""
+TOL = 1e-4
+"""Fall of the objective of a row that is tried, as a share, below which it is done: what is left to go is far less than
+the width of any interval."""
 AGAINST = 900
 """Good rows that trials are mended against, at most: their eigendecomposition takes a tenth of that of 2,000."""
-SOME = 5
-"""Flagged rows from which on their entries can be exchanged to make rows by chance."""
+SOME, CHANCES = 5, 20
+"""Flagged rows from which on their entries can be exchanged to make rows by chance, and the most that are compared with
+such rows: a share of 20 is known to a tenth."""
 MORE = 0.3
 """Share of a row's other entries that may be wrong where some were found to be, at most."""
-MOST = 50_000
-"""Residuals of a kind that count, drawn from all: their quantile is then known to 0.1 %, and memory stays small."""
+MOST = 20_000
+"""Residuals of a kind that count, drawn from all: the coverage is then known to 0.2 %, and memory stays small."""
 HIDDEN = 4
 """Of so many entries that a row lacks one more is hidden: it is then filled in nearly as it was in the fit."""
 FEWEST = 10
@@ -190,7 +194,7 @@ class Trial:
     def against(self) -> RowMender:
         """What judges and mends rows against the others."""
         L = some_rows(self.fitted.filled[np.setdiff1d(self.good, self.held)], AGAINST)
-        budget: dict[str, Any] = {"max_iter": min(ITERATIONS, self.rows.max_iter), "tol": max(1e-5, self.rows.tol)}
+        budget: dict[str, Any] = {"max_iter": min(ITERATIONS, self.rows.max_iter), "tol": max(TOL, self.rows.tol)}
         mender, detector = self.rows.mender.with_rows(L), self.rows.detector.judge_against(L)
         return replace(self.rows, mender=mender, detector=detector, **budget)
 
@@ -304,6 +308,7 @@ class Trial:
         # More rows by chance than there are flagged ones would say little more; their order is not that of the data.
         flagged = np.unique(flagged)
         flagged = flagged[np.lexsort(self.fitted.filled[flagged].T[::-1])]
+        flagged = flagged[evenly(len(flagged), CHANCES)]
         n, L = len(flagged), self.against.mender.L
         rows = self.fitted.filled[flagged]
         errors = rows - self.fitted.mended[flagged]
@@ -312,7 +317,7 @@ class Trial:
             X = rows[self.rng.integers(0, n, rows.shape), columns]
         else:
             X = in_order(L)[self.rng.integers(0, len(L), rows.shape), columns] + errors
-        A = self.against.mender.mend(X, self.rows.settings, max_iter=ITERATIONS // 2)
+        A = self.against.mender.mend(X, self.rows.settings, max_iter=ITERATIONS // 2, tol=TOL)
         nearer = np.square(X - A).sum(axis=1) <= np.square(errors).sum(axis=1)
         return min(1.0, 2.0 * float(nearer.mean()))
 

@@ -25,9 +25,8 @@ from kernmend.model.errors import KernelError, RowError, RowSum
 from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.model.tuning import centred_trace, pulls
-from kernmend.repair.calibrate import in_order
+from kernmend.repair.calibrate import DOUBT, in_order
 from kernmend.repair.completion import schatten_lam
-from kernmend.repair.cost import DOUBT
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
 from kernmend.repair.joint_entries import fill_entries, find_entries
 from kernmend.repair.joint_trial import Axes, Trial, axes, mend_first, onto_span

@@ -22,8 +22,8 @@ from kernmend.repair.calibrate import (
     calibrate,
     choose_filling,
 )
+from kernmend.repair.completion import fill_table, no_progress
 from kernmend.repair.conformal import Fitted, calibrate_intervals
-from kernmend.repair.filling import fill_table, no_progress
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import Mask, RowMender, leave_units
 from kernmend.repair.units import Units, resolve_bounds
@@ -35,6 +35,8 @@ WIDE, NARROW = (0.01, 0.03, 0.1, 0.3, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)
 MIN_GOOD_ROWS = 5
 # Change of an entry, as a share of a typical difference of entries, that counts as replaced.
 CHANGED = 0.05
+# Number of settings that calibration tries, about, for the progress bar: 15 to 40 on pictures, tables and surfaces.
+TRIALS = 40
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,14 @@ class Learner:
         enough = mender.L.shape[0] < X.shape[0] and not interrupted
         if whole.any() and enough:
             fixed = mender.fixed_lam, mender.fixed_cutoff, mender.bounds
-            with self.counting("calibrating", 60) as callback:
+            with self.counting("calibrating", TRIALS) as callback:
                 evidence = Evidence(mender.L, filled[whole], *fixed, detector)
                 chosen = self.choose(evidence, kernels=kernels, errors=errors, seed=self.seed, callback=callback)
         if partly.any() and enough:
-            filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
+            try:
+                filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
+            except KeyboardInterrupt:  # by what the other entries of a row say, then
+                chosen = chosen._replace(interrupted=True)
         settings = filling if filling is not None and not whole.any() else chosen.settings
         tolerance = CHANGED * float(np.sqrt(mender.median / X.shape[1]))
         budget: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}

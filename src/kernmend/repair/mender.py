@@ -14,7 +14,7 @@ from kernmend.linalg.eigen import eigenpairs_above
 from kernmend.model.errors import RowSum, Sizes, error_model
 from kernmend.model.graphs import similar_features
 from kernmend.model.kernels import Kernel
-from kernmend.repair.filling import Filler
+from kernmend.repair.completion import Filler
 from kernmend.solvers.reference import Reference, mend_rows
 
 # Number of good rows that are enough for a trial: with twice as many the settings are as good, in three times the time.
@@ -121,9 +121,11 @@ class Mender:
         nearest = self.L[capped_squared_distances(X, self.L, bound).argmin(axis=1)]
         return np.clip(X, nearest - bound, nearest + bound)
 
-    def mend(self, X: Array, settings: Settings, *, start: Array | None = None, max_iter: int = 100) -> Array:
+    def mend(
+        self, X: Array, settings: Settings, *, start: Array | None = None, max_iter: int = 100, tol: float = 1e-5
+    ) -> Array:
         """Return the rows of `X`, mended one by one."""
-        return self.mend_with_history(X, settings, start=start, max_iter=max_iter)[0]
+        return self.mend_with_history(X, settings, start=start, max_iter=max_iter, tol=tol)[0]
 
     def mend_with_history(
         self,
