@@ -1,6 +1,7 @@
 """The change log on the command line and in Python: mend and apply --changes, patch, revert, labels, notebooks."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -218,3 +219,21 @@ def test_a_notebook_shows_counts_and_the_worst_rows(tmp_path):
     assert len(figure.axes) == 2
     figure.savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_a_figure_is_shown_by_pyplot_and_once_by_a_notebook(monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    mended = library.mend(frame()[["x", "y"]], contamination=0)
+    assert mended.plot() is pyplot.gcf()
+    pyplot.close("all")
+    monkeypatch.setattr("matplotlib.get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    assert len(mended.plot().axes) == 2
+    assert not pyplot.get_fignums()
+
+
+def test_a_notebook_shows_few_digits(tmp_path):
+    mended = library.mend(frame()[["x", "y"]])
+    shown = re.findall(r"<b>(-?[0-9.e-]+)</b>", mended._repr_html_())
+    assert shown
+    assert max(map(len, shown)) <= 12
+    assert max(map(len, mended.changes.new)) > 12  # all digits are in the list of changes

@@ -78,7 +78,7 @@ class Mended:
         Returns
         -------
         matplotlib.figure.Figure
-            A new figure.
+            A new figure; `pyplot.show()` shows it outside notebooks.
         """
         from kernmend.report import notebook
 
