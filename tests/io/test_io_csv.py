@@ -112,7 +112,7 @@ def test_a_later_column_names_the_rows_where_the_first_repeats(tmp_path):
     clean = patch(path, log, tmp_path / "clean.csv").path
     assert revert(clean, log, tmp_path / "back.csv").path.read_text() == text
     log.write_text(log.read_text().replace("03.02.2024", "04.02.2024"))
-    with pytest.raises(FileError, match="row 2 is 'A' in .*, the log says '04.02.2024'"):
+    with pytest.raises(FileError, match=r"row 2 is 'A' in .*, the log says '04\.02\.2024'"):
         patch(path, log, tmp_path / "other.csv")
     path.write_text(text.replace("01.02.2024", "01.02.2024, " + "a long remark " * 3))
     assert read(path).row_labels is None

@@ -5,6 +5,7 @@ A terminal breaks words at its width; in a pipe or a file a sentence is one line
 
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from rich.text import Text
 
 from kernmend._typing import Array
 from kernmend.cli.mend import plain
-from kernmend.estimators._summary import one_in
+from kernmend.estimators._summary import one_in, summary
 from kernmend.io import Dataset
+from kernmend.io.frames import row_name
+from kernmend.large.dask import gathered
 
 WIDTH = 80
 MANY_ROWS, FEW_ROWS = 10, 5  # that `inspect` shows, where some are flagged, and where none is
@@ -71,7 +74,7 @@ def changes(changed: NDArray[np.bool_], X: Array) -> dict[str, int]:
 def of_mend(facts: dict[str, Any], data: Dataset, estimator: Any) -> None:
     """Say what was found, done and written."""
     _say_input(facts, data)
-    say(estimator.summary())
+    say(summary(gathered(estimator), partial(row_name, data), cells=False))
     _say_changes(facts)
     _say_files(facts)
     if "model" in facts:
@@ -189,7 +192,7 @@ def _say_input(facts: dict[str, Any], data: Dataset) -> None:
 
 def _say_changes(facts: dict[str, Any]) -> None:
     filled = f", {facts['filled']} of them filled in" if facts["filled"] else ""
-    say(f"{_count(facts['changed'], 'value')} changed{filled}.")
+    say(f"{facts['changed']} of {_count(facts['rows'] * facts['columns'], 'value')} changed{filled}.")
 
 
 def _say_files(facts: dict[str, Any]) -> None:

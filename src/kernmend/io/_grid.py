@@ -195,7 +195,7 @@ def grid_dataset(
     def save_matrix(temporary: Path, mended: NewRows) -> None:
         grid.save(temporary, _edits(chosen, formats, mended))
 
-    left = np.setdiff1d(np.arange(grid.width), chosen)
+    left, index = np.setdiff1d(np.arange(grid.width), chosen), None if labels is None else labels[0]
     named = columns.names is not None or said  # so that a model finds its columns again
     return Dataset(
         X=X,
@@ -206,7 +206,8 @@ def grid_dataset(
         formats=formats,
         passed=tuple(columns.name(int(j)) for j in left),
         why_passed={
-            columns.name(j): identifiers.get(j) or _why_left(columns, j, ask, names=labels is not None and labels[0] == j)
+            columns.name(j): identifiers.get(j)
+            or _why_left(columns, j, ask, index=None if labels is None else labels[0])
             for j in left.tolist()
         },
         notes=(*notes, *said, *_notes(columns, set(chosen.tolist()))),
@@ -228,9 +229,9 @@ def _values(
     return columns, labels, chosen, grid_values(grid, columns, chosen.tolist(), ask)
 
 
-def _why_left(columns: Columns, j: int, ask: Request, *, names: bool) -> str:
-    """Return why a column is passed through that is no identifier; `names` says that it names the rows."""
-    if names:
+def _why_left(columns: Columns, j: int, ask: Request, index: int | None) -> str:
+    """Return why a column is passed through that is no identifier; `index` is that which names the rows."""
+    if j == index:
         return "names the rows"
     if not columns.briefs[j].present:
         return "empty"
