@@ -205,11 +205,7 @@ def grid_dataset(
         integer=np.array([one.whole for one in formats]),
         formats=formats,
         passed=tuple(columns.name(int(j)) for j in left),
-        why_passed={
-            columns.name(j): identifiers.get(j)
-            or _why_left(columns, j, ask, index=None if labels is None else labels[0])
-            for j in left.tolist()
-        },
+        why_passed={columns.name(j): identifiers.get(j) or _why_left(columns, j, ask, index) for j in left.tolist()},
         notes=(*notes, *said, *_notes(columns, set(chosen.tolist()))),
         format=format,
         source=ask.path,
