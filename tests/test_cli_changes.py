@@ -221,6 +221,17 @@ def test_a_notebook_shows_counts_and_the_worst_rows(tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize("new", ["=1+1", "@SUM(A1)", "../../etc/passwd", "many"])
+def test_a_hostile_log_is_bad_input(kernmend, tmp_path, new):
+    (tmp_path / "in.csv").write_text("x,y\n1.5,2\n3.5,4\n")
+    head = "row,label,column,old,new,low,high,kind,score,reason,accepted"
+    (tmp_path / "log.csv").write_text(f"{head}\n0,,x,1.5,{new},,,wrong,3,why,yes\n")
+    done = kernmend("patch", tmp_path / "in.csv", tmp_path / "log.csv", "-o", tmp_path / "out.csv", code=2)
+    assert len(done.stderr.splitlines()) == 1
+    assert new in done.stderr
+    assert names(tmp_path) == ["in.csv", "log.csv"]
+
+
 def test_a_figure_is_shown_by_pyplot_and_once_by_a_notebook(monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     mended = library.mend(frame()[["x", "y"]], contamination=0)

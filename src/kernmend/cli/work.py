@@ -23,7 +23,7 @@ from kernmend.io import Dataset, FileError, read, replacing, without_empty
 from kernmend.io.known import Known
 
 LAYOUT = ("header", "delimiter", "decimal", "thousands", "encoding")  # options on how a table is read
-NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
+NOTHING = ("holds no ", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
