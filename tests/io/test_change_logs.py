@@ -211,6 +211,23 @@ def test_every_format_comes_back(tmp_path, kind):
         assert contents(clean).keys() == contents(back).keys()
 
 
+def test_a_workbook_of_pandas_comes_back_byte_for_byte(tmp_path):
+    """Its empty cells say that they hold text."""
+    import pandas as pd
+
+    path = tmp_path / "in.xlsx"
+    table = pd.DataFrame({"who": list("abcd"), "x": [1.5, np.nan, 3.5, 40.0], "y": [1, 2, 3, 4.5], "note": [None] * 4})
+    table.to_excel(path, index=False)
+    data = read(path)
+    for new in ({(1, 0): 2.5, (3, 0): 4.5}, {(0, 0): np.nan, (1, 0): 7, (2, 1): np.nan}):
+        A = mended(data, new)
+        log = make_log(data, A, found(data))
+        clean = data.write(tmp_path / "clean.xlsx", A, force=True)
+        np.testing.assert_array_equal(read(clean).X, A)
+        np.testing.assert_array_equal(pd.read_excel(clean)[["x", "y"]], A)
+        assert revert(clean, log, tmp_path / "back.xlsx", force=True).path.read_bytes() == path.read_bytes()
+
+
 def test_whole_numbers_beyond_floats_come_back(tmp_path):
     import pyarrow
     from pyarrow import parquet
