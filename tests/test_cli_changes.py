@@ -221,6 +221,19 @@ def test_a_notebook_shows_counts_and_the_worst_rows(tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_a_flagged_row_that_is_not_changed_is_said(kernmend, tmp_path):
+    """A good row that the user calls wrong stays where it is, in the digits of the file."""
+    data = frame().round(1)
+    data["z"], data["checked"] = (data["x"] + data["y"]).round(1), ""
+    data.loc[50, "checked"] = "wrong"
+    path, page = tmp_path / "in.csv", tmp_path / "page.html"
+    data.to_csv(path, index=False)
+    words = "1 flagged row was not changed, since mending leaves its values where they are: 50 · point 50."
+    assert words in kernmend("mend", path, "--labels", "checked", "--report", page).stdout
+    assert words in page.read_text()
+    assert words in library.mend(path, labels="checked").summary()
+
+
 @pytest.mark.parametrize("new", ["=1+1", "@SUM(A1)", "../../etc/passwd", "many"])
 def test_a_hostile_log_is_bad_input(kernmend, tmp_path, new):
     (tmp_path / "in.csv").write_text("x,y\n1.5,2\n3.5,4\n")

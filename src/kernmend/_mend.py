@@ -18,7 +18,7 @@ from kernmend.estimators._summary import by_chance
 from kernmend.estimators._summary import summary as in_words
 from kernmend.io import ChangeLog, Dataset, read, without_empty
 from kernmend.io._number_format import describe
-from kernmend.io.changes import Found, make_log, worst_rows
+from kernmend.io.changes import Found, kept_rows, make_log, words_on_kept, worst_rows
 from kernmend.io.frames import Table, as_table, changed, row_name, settle
 from kernmend.io.known import Known, known_in_file, known_rows
 from kernmend.large.dask import gathered
@@ -96,6 +96,7 @@ class Mended:
             A few lines of text.
         """
         out = [in_words(gathered(self.estimator), partial(row_name, self._source))]
+        out += words_on_kept(self._source, self._kept)
         if self._source.passed:
             out.append(f"Passed through untouched: {', '.join(self._source.passed)}.")
         return "\n".join([*out, *getattr(self._source, "notes", ())])
@@ -177,6 +178,11 @@ class Mended:
         from kernmend.report import cell_records
 
         return Found(self.scores, self.flags, cell_records(self.estimator))
+
+    @property
+    def _kept(self) -> list[int]:
+        """The flagged rows in which nothing was changed, the worst first."""
+        return kept_rows(self._found, np.atleast_1d(self.changed.any(axis=1)))
 
     @property
     def changed(self) -> NDArray[np.bool_]:

@@ -70,7 +70,7 @@ def run_mend(
             if save_model is not None:
                 facts["model"] = str(estimator.save(save_model, force=options["force"]))
         facts["seconds"] = round(time.perf_counter() - started, 3)
-        tell(options, facts, lambda: cli_words.of_mend(facts, data, estimator))
+        tell(options, facts, lambda: cli_words.of_mend(facts, data, estimator, mended._kept))
         if interrupted:
             click.echo(f"kernmend: interrupted: the best result so far is in {target}", err=True)
             raise click.exceptions.Exit(130)
