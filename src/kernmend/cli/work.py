@@ -45,6 +45,7 @@ def run_mend(
     with session(options) as started:
         target = find_targets([source], output)[0]
         check_free([target, report, changes, save_model], options["force"], inputs=[input_file(source), good])
+        check_report(report)
         data = read_data(source, options)
         estimator = make_estimator(method, data, options)
         reference = None if good is None else _read_good(good, data, method, options)
@@ -139,6 +140,17 @@ def reading() -> Iterator[None]:
         yield
     except FileError as error:
         stop(str(error), 1 if any(words in str(error) for words in NOTHING) else 2)
+
+
+def check_report(path: Path | None) -> None:
+    """End before any work is done if a report is asked for and what writes it is not installed."""
+    if path is not None:
+        from kernmend.report.page import need_templates
+
+        try:
+            need_templates()
+        except ImportError as error:
+            stop(str(error), 1)
 
 
 def make_estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
