@@ -147,6 +147,22 @@ def test_a_log_saved_by_a_spreadsheet_still_fits(tmp_path):
     assert patch(path, tmp_path / "log.csv", tmp_path / "out.csv").path.read_text() == "x,y\n9,2\n3.25,4\n"
 
 
+def test_a_log_saved_by_excel_in_germany_still_fits(tmp_path):
+    """Semicolons, decimal commas, and the letters of Windows."""
+    path, log = tmp_path / "in.csv", tmp_path / "log.csv"
+    path.write_bytes("Größe;Höhe €\r\n1,50;2\r\n3,25;4\r\n".encode("cp1252"))
+    data = read(path)
+    make_log(data, mended(data, {(0, 0): 9, (1, 1): 7}), found(data)).write(log)
+    lines = [";".join(cells) for cells in read_log(log).lines()]
+    log.write_bytes("\r\n".join(lines).encode("cp1252"))
+    clean = patch(path, log, tmp_path / "out.csv").path
+    assert clean.read_bytes().decode("cp1252") == "Größe;Höhe €\r\n9,00;2\r\n3,25;7\r\n"
+    assert revert(clean, log, tmp_path / "back.csv").path.read_bytes() == path.read_bytes()
+    log.write_bytes(log.read_bytes().replace(b"\xf6", b"\x81"))  # a byte that means no letter
+    with pytest.raises(FileError, match="is not UTF-8 text"):
+        patch(path, log, tmp_path / "other.csv")
+
+
 def test_a_row_that_is_emptied_comes_back(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("x,y\n1.5,2\n3.25,4\n5,6\n")
