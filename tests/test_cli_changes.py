@@ -1,6 +1,7 @@
 """The change log on the command line and in Python: mend and apply --changes, patch, revert, labels, notebooks."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -172,7 +173,7 @@ def test_columns_are_kept_by_ranges(kernmend, tmp_path):
     assert facts["passed"] == ["name", "a", "b", "c"]
     assert library.mend(data, keep=["a..c"])._source.passed == ("name", "a", "b", "c")
     assert "'a' stands before 'c'" in kernmend("mend", path, "--keep", "c..a", "--force", code=2).stderr
-    assert "no column 'q' to keep" in kernmend("mend", path, "--keep", "a..q", "--force", code=2).stderr
+    assert "no column 'q' to keep; it has " in kernmend("mend", path, "--keep", "a..q", "--force", code=2).stderr
     with pytest.raises(ValueError, match=r"no column 'c\.\.a' to keep"):
         library.mend(data, keep=["c..a"])
 
@@ -218,3 +219,45 @@ def test_a_notebook_shows_counts_and_the_worst_rows(tmp_path):
     assert len(figure.axes) == 2
     figure.savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_a_flagged_row_that_is_not_changed_is_said(kernmend, tmp_path):
+    """A good row that the user calls wrong stays where it is, in the digits of the file."""
+    data = frame().round(1)
+    data["z"], data["checked"] = (data["x"] + data["y"]).round(1), ""
+    data.loc[50, "checked"] = "wrong"
+    path, page = tmp_path / "in.csv", tmp_path / "page.html"
+    data.to_csv(path, index=False)
+    words = "1 flagged row was not changed, since mending leaves its values where they are: 50 · point 50."
+    assert words in kernmend("mend", path, "--labels", "checked", "--report", page).stdout
+    assert words in page.read_text()
+    assert words in library.mend(path, labels="checked").summary()
+
+
+@pytest.mark.parametrize("new", ["=1+1", "@SUM(A1)", "../../etc/passwd", "many"])
+def test_a_hostile_log_is_bad_input(kernmend, tmp_path, new):
+    (tmp_path / "in.csv").write_text("x,y\n1.5,2\n3.5,4\n")
+    head = "row,label,column,old,new,low,high,kind,score,reason,accepted"
+    (tmp_path / "log.csv").write_text(f"{head}\n0,,x,1.5,{new},,,wrong,3,why,yes\n")
+    done = kernmend("patch", tmp_path / "in.csv", tmp_path / "log.csv", "-o", tmp_path / "out.csv", code=2)
+    assert len(done.stderr.splitlines()) == 1
+    assert new in done.stderr
+    assert names(tmp_path) == ["in.csv", "log.csv"]
+
+
+def test_a_figure_is_shown_by_pyplot_and_once_by_a_notebook(monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    mended = library.mend(frame()[["x", "y"]], contamination=0)
+    assert mended.plot() is pyplot.gcf()
+    pyplot.close("all")
+    monkeypatch.setattr("matplotlib.get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    assert len(mended.plot().axes) == 2
+    assert not pyplot.get_fignums()
+
+
+def test_a_notebook_shows_few_digits(tmp_path):
+    mended = library.mend(frame()[["x", "y"]])
+    shown = re.findall(r"<b>(-?[0-9.e-]+)</b>", mended._repr_html_())
+    assert shown
+    assert max(map(len, shown)) <= 12
+    assert max(map(len, mended.changes.new)) > 12  # all digits are in the list of changes

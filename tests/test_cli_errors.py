@@ -86,6 +86,13 @@ def test_a_folder_that_is_not_there(kernmend, table, tmp_path):
     kernmend("inspect", table, "--scores", tmp_path / "no" / "where.csv", code=2)
 
 
+def test_a_report_that_cannot_be_made_is_said_before_any_work(kernmend, table, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = kernmend("mend", table, "--report", tmp_path / "page.html", code=1)
+    assert done.stderr == "kernmend: reports need jinja2: pip install jinja2\n"
+    assert names(tmp_path) == ["circle.csv"]
+
+
 def test_a_full_disk_is_one_line_and_leaves_nothing(kernmend, table, tmp_path, monkeypatch):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device", "somewhere")

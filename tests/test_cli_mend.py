@@ -1,6 +1,7 @@
 """`kernmend mend`, `inspect` and `apply`, run as a user runs them."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -27,11 +28,27 @@ def test_mend_writes_beside_the_input_and_says_so(kernmend, table, tmp_path):
     assert [i - 1 for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b] == WRONG
     out = pd.read_csv(tmp_path / "circle.mended.csv")
     np.testing.assert_allclose(np.hypot(out["x"], out["y"]), 1.0, atol=0.05)
-    for words in ("200 rows, 2 columns", "Passed through untouched: name", "2 of 200 rows flagged", "4 values changed"):
+    for words in ("200 rows, 2 columns", "Passed through untouched: name", "2 of 200 rows flagged"):
         assert words in done.stdout
+    assert "4 of 400 values changed." in done.stdout
+    assert "cells replaced" not in done.stdout  # one count is enough
     assert f"Mended data: {tmp_path / 'circle.mended.csv'}" in done.stdout
     assert narrow(done.stdout)
     assert done.stderr == ""
+
+
+def test_worst_rows_are_named_as_in_the_file(kernmend, tmp_path):
+    """Rows without any number are not in the data, but they count."""
+    data = frame()
+    data.loc[[0, 1, 2], ["x", "y"]] = np.nan
+    for named, table in ((True, data), (False, data.assign(name="point"))):
+        table.to_csv(tmp_path / "gap.csv", index=False)
+        done = kernmend("mend", tmp_path / "gap.csv", "--changes", tmp_path / "log.csv", "--force").stdout
+        worst = re.search("Worst rows.*: (.*)[.]", done)[1]
+        found = sorted(int(row) for row in re.findall(r"(\d+)(?: · point \d+)? \(one in", worst))
+        assert found == WRONG == sorted(set(pd.read_csv(tmp_path / "log.csv")["row"]))
+        assert ("80 · point 80 (one in" in worst) == named
+        assert ("80 · point 80 (one in" in library.mend(tmp_path / "gap.csv").summary()) == named
 
 
 def test_mend_as_json(kernmend, table, tmp_path):
@@ -142,7 +159,7 @@ def test_a_reference_file_of_good_rows(kernmend, tmp_path):
     done = kernmend(*arguments)
     assert "20 of 40 rows flagged" in done.stdout
     assert "300 more rows, known to be good, were learned from." in done.stdout
-    assert "40 values changed" in done.stdout
+    assert "40 of 80 values changed" in done.stdout
     assert narrow(done.stdout)
     out = pd.read_csv(tmp_path / "run.mended.csv")
     assert out.iloc[:20].equals(pd.read_csv(tmp_path / "run.csv").iloc[:20])

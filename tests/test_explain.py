@@ -283,3 +283,20 @@ def test_confidence_of_entries_is_the_share_that_is_wrong():
         wrong += (truth != X)[known].tolist()
     assert len(said) > 100
     assert abs(np.mean(said) - np.mean(wrong)) < 0.1
+
+
+def test_reasons_are_written_as_people_write_numbers():
+    """No exponents where none is needed, no number first, and the value it became with its interval."""
+    rng = np.random.default_rng(0)
+    X = 20_000 * (3 + rng.standard_normal((200, 2)) @ rng.standard_normal((2, 6)))
+    X += 300 * rng.standard_normal(X.shape)
+    X[5, 3] = -700_000.0
+    est = KernelRecovery().fit(X)
+    told = est.explain(5)
+    (change,) = (one for one in est.changes_ if one["row"] == 5)
+    assert change["reason"].startswith("it is -700000 where the other columns of this row say ")
+    assert f"; it became {change['new']:.0f} ({change['low']:.0f} to {change['high']:.0f})." in str(told)
+    for text in (change["reason"], str(told), told._repr_html_()):
+        assert "e+0" not in text
+    assert repr(told) == f"<Explanation: {told.sentences[0]}>"
+    assert "nearest good rows" in told._repr_html_()

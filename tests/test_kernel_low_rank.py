@@ -262,7 +262,7 @@ def test_duplicated_rows_and_a_constant_column():
 @both
 def test_the_bad_cell_is_named(make):
     _, X, _ = corrupted_circle()
-    frame = pd.DataFrame(X, columns=["temp", "wind"])
+    frame = pd.DataFrame(X.copy(), columns=["temp", "wind"])  # before pandas 3 it would write to X
     frame.iloc[17, 0] = np.inf
     with pytest.raises(ValueError, match=r"inf: row 17 has it in column 'temp'\. Put"):
         make().fit(frame)

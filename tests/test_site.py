@@ -95,6 +95,8 @@ def test_a_csv_is_shown_as_a_table(extension):
     page = extension("run").as_table('name,new\n"a <b>, c",-1.5\n')
     assert "<th>name</th><th>new</th>" in page
     assert "<td>a &lt;b&gt;, c</td><td align=right>-1.5</td>" in page
+    reason = "35.92 where the other columns of this row say 12.41 ± 0.96"
+    assert f"<td class=words>{reason}</td>" in extension("run").as_table(f"reason\n{reason}\n")  # broken, not cut
 
 
 @pytest.mark.parametrize(

@@ -70,15 +70,18 @@ class Session:
 
 
 SESSIONS: dict[str, Session] = {}
+# Most characters of a cell of a table that stands on one line.
+LONGEST_WORD = 40
 
 
 def as_table(text: str) -> str:
-    """Return a csv as an HTML table: the first line names the columns, numbers stand right."""
+    """Return a csv as an HTML table: the first line names the columns, numbers stand right, sentences are broken."""
     head, *rows = csv.reader(io.StringIO(text))
 
     def cell(value: str) -> str:
         number = value.strip("-").replace(".", "", 1).isdigit()
-        return f"<td{' align=right' if number else ''}>{escape(value)}</td>"
+        kind = " align=right" if number else " class=words" if len(value) > LONGEST_WORD else ""
+        return f"<td{kind}>{escape(value)}</td>"
 
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join(f"<tr>{''.join(cell(value) for value in row)}</tr>" for row in rows)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +15,13 @@ from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
+from kernmend.estimators._summary import summary as in_words
 from kernmend.io import ChangeLog, Dataset, read, without_empty
 from kernmend.io._number_format import describe
-from kernmend.io.changes import Found, make_log, worst_rows
-from kernmend.io.frames import Table, as_table, changed, settle
+from kernmend.io.changes import Found, kept_rows, make_log, words_on_kept, worst_rows
+from kernmend.io.frames import Table, as_table, changed, row_name, settle
 from kernmend.io.known import Known, known_in_file, known_rows
+from kernmend.large.dask import gathered
 
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
 
@@ -78,7 +81,7 @@ class Mended:
         Returns
         -------
         matplotlib.figure.Figure
-            A new figure.
+            A new figure; `pyplot.show()` shows it outside notebooks.
         """
         from kernmend.report import notebook
 
@@ -92,7 +95,8 @@ class Mended:
         str
             A few lines of text.
         """
-        out = [str(self.estimator.summary())]
+        out = [in_words(gathered(self.estimator), partial(row_name, self._source))]
+        out += words_on_kept(self._source, self._kept)
         if self._source.passed:
             out.append(f"Passed through untouched: {', '.join(self._source.passed)}.")
         return "\n".join([*out, *getattr(self._source, "notes", ())])
@@ -174,6 +178,11 @@ class Mended:
         from kernmend.report import cell_records
 
         return Found(self.scores, self.flags, cell_records(self.estimator))
+
+    @property
+    def _kept(self) -> list[int]:
+        """The flagged rows in which nothing was changed, the worst first."""
+        return kept_rows(self._found, np.atleast_1d(self.changed.any(axis=1)))
 
     @property
     def changed(self) -> NDArray[np.bool_]:

@@ -147,6 +147,22 @@ def test_a_log_saved_by_a_spreadsheet_still_fits(tmp_path):
     assert patch(path, tmp_path / "log.csv", tmp_path / "out.csv").path.read_text() == "x,y\n9,2\n3.25,4\n"
 
 
+def test_a_log_saved_by_excel_in_germany_still_fits(tmp_path):
+    """Semicolons, decimal commas, and the letters of Windows."""
+    path, log = tmp_path / "in.csv", tmp_path / "log.csv"
+    path.write_bytes("Größe;Höhe €\r\n1,50;2\r\n3,25;4\r\n".encode("cp1252"))
+    data = read(path)
+    make_log(data, mended(data, {(0, 0): 9, (1, 1): 7}), found(data)).write(log)
+    lines = [";".join(cells) for cells in read_log(log).lines()]
+    log.write_bytes("\r\n".join(lines).encode("cp1252"))
+    clean = patch(path, log, tmp_path / "out.csv").path
+    assert clean.read_bytes().decode("cp1252") == "Größe;Höhe €\r\n9,00;2\r\n3,25;7\r\n"
+    assert revert(clean, log, tmp_path / "back.csv").path.read_bytes() == path.read_bytes()
+    log.write_bytes(log.read_bytes().replace(b"\xf6", b"\x81"))  # a byte that means no letter
+    with pytest.raises(FileError, match="is not UTF-8 text"):
+        patch(path, log, tmp_path / "other.csv")
+
+
 def test_a_row_that_is_emptied_comes_back(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("x,y\n1.5,2\n3.25,4\n5,6\n")
@@ -209,6 +225,23 @@ def test_every_format_comes_back(tmp_path, kind):
     assert whole_content(back) == whole_content(path)
     if clean.is_dir():
         assert contents(clean).keys() == contents(back).keys()
+
+
+def test_a_workbook_of_pandas_comes_back_byte_for_byte(tmp_path):
+    """Its empty cells say that they hold text."""
+    import pandas as pd
+
+    path = tmp_path / "in.xlsx"
+    table = pd.DataFrame({"who": list("abcd"), "x": [1.5, np.nan, 3.5, 40.0], "y": [1, 2, 3, 4.5], "note": [None] * 4})
+    table.to_excel(path, index=False)
+    data = read(path)
+    for new in ({(1, 0): 2.5, (3, 0): 4.5}, {(0, 0): np.nan, (1, 0): 7, (2, 1): np.nan}):
+        A = mended(data, new)
+        log = make_log(data, A, found(data))
+        clean = data.write(tmp_path / "clean.xlsx", A, force=True)
+        np.testing.assert_array_equal(read(clean).X, A)
+        np.testing.assert_array_equal(pd.read_excel(clean)[["x", "y"]], A)
+        assert revert(clean, log, tmp_path / "back.xlsx", force=True).path.read_bytes() == path.read_bytes()
 
 
 def test_whole_numbers_beyond_floats_come_back(tmp_path):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
-from kernmend.io import Dataset, FileError, read
+from kernmend.io import Dataset, FileError, patch, read, revert
+from kernmend.io.changes import Found, make_log
 
 NAN = float("nan")
 
@@ -93,6 +94,28 @@ def test_dates_and_words_pass_through_and_are_named(tmp_path):
     assert data.row_labels == ("2024-01-01", "2024-01-02", "2024-01-03")
     assert_array_equal(data.X, [[1], [NAN], [3]])
     assert mended(data, {(1, 0): 2.2}).decode() == raw.replace("02,,", "02,2,")
+
+
+def test_a_later_column_names_the_rows_where_the_first_repeats(tmp_path):
+    path, log = tmp_path / "in.csv", tmp_path / "log.csv"
+    text = "shop;remark;day;sum;share\nA;;01.02.2024;1,5;2\nB;late;02.02.2024;2,5;4\nA;;03.02.2024;9,5;6\n"
+    path.write_text(text)
+    data = read(path)
+    assert (data.columns, data.row_labels) == (("sum", "share"), ("01.02.2024", "02.02.2024", "03.02.2024"))
+    assert data.why_passed["day"] == "names the rows"
+    assert data.why_passed["shop"] == "not made of numbers"
+    A = data.X.copy()
+    A[2, 0] = 3.5
+    made = make_log(data, A, Found(np.ones(3), np.ones(3, dtype=bool)))
+    assert made.label == ["03.02.2024"]
+    made.write(log)
+    clean = patch(path, log, tmp_path / "clean.csv").path
+    assert revert(clean, log, tmp_path / "back.csv").path.read_text() == text
+    log.write_text(log.read_text().replace("03.02.2024", "04.02.2024"))
+    with pytest.raises(FileError, match=r"row 2 is 'A' in .*, the log says '04\.02\.2024'"):
+        patch(path, log, tmp_path / "other.csv")
+    path.write_text(text.replace("01.02.2024", "01.02.2024, " + "a long remark " * 3))
+    assert read(path).row_labels is None
 
 
 def test_duplicate_and_empty_names_become_unique_but_the_header_stays(tmp_path):

@@ -15,7 +15,7 @@ from kernmend._methods import METHODS
 from kernmend._typing import Array
 from kernmend.cli import words as cli_words
 from kernmend.cli.targets import Refused, check_free, find_beside, find_targets, input_file
-from kernmend.cli.work import LAYOUT, failing, read_data, reading, session, stop, tell, writing
+from kernmend.cli.work import LAYOUT, check_report, failing, read_data, reading, session, stop, tell, writing
 from kernmend.io import Dataset
 from kernmend.io import model_file as saving
 from kernmend.io.changes import Found, make_log
@@ -41,6 +41,7 @@ def run_apply(
         logs = find_beside(sources, changes, "--changes", ".changes.csv")
         inputs = [model, *map(input_file, sources)]
         check_free([*targets, *pages, *logs], options["force"], [output, report, changes], inputs)
+        check_report(report)
         for source, target, page, log in zip(sources, targets, pages, logs, strict=True):
             data, order = _read_for_model(source, options, estimator)
             with failing(estimator):

@@ -5,6 +5,8 @@ A terminal breaks words at its width; in a pipe or a file a sentence is one line
 
 import sys
 import warnings
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,11 @@ from rich.text import Text
 
 from kernmend._typing import Array
 from kernmend.cli.mend import plain
-from kernmend.estimators._summary import one_in
+from kernmend.estimators._summary import one_in, summary
 from kernmend.io import Dataset
+from kernmend.io.changes import words_on_kept
+from kernmend.io.frames import row_name
+from kernmend.large.dask import gathered
 
 # Number of characters of a line where nothing says how wide the terminal is.
 WIDTH = 80
@@ -73,11 +78,13 @@ def changes(changed: NDArray[np.bool_], X: Array) -> dict[str, int]:
     return {"changed": int(changed.sum()), "filled": int((changed & np.isnan(X)).sum())}
 
 
-def of_mend(facts: dict[str, Any], data: Dataset, estimator: Any) -> None:
-    """Say what was found, done and written."""
+def of_mend(facts: dict[str, Any], data: Dataset, estimator: Any, kept: Sequence[int] = ()) -> None:
+    """Say what was found, done and written; `kept` are flagged rows in which nothing was changed."""
     _say_input(facts, data)
-    say(estimator.summary())
+    say(summary(gathered(estimator), partial(row_name, data), cells=False))
     _say_changes(facts)
+    for words in words_on_kept(data, kept):
+        say(words)
     _say_files(facts)
     if "model" in facts:
         click.echo(f"Model: {plain(facts['model'])}")
@@ -194,7 +201,7 @@ def _say_input(facts: dict[str, Any], data: Dataset) -> None:
 
 def _say_changes(facts: dict[str, Any]) -> None:
     filled = f", {facts['filled']} of them filled in" if facts["filled"] else ""
-    say(f"{_count(facts['changed'], 'value')} changed{filled}.")
+    say(f"{facts['changed']} of {_count(facts['rows'] * facts['columns'], 'value')} changed{filled}.")
 
 
 def _say_files(facts: dict[str, Any]) -> None:

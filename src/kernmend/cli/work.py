@@ -23,7 +23,7 @@ from kernmend.io import Dataset, FileError, read, replacing, without_empty
 from kernmend.io.known import Known
 
 LAYOUT = ("header", "delimiter", "decimal", "thousands", "encoding")  # options on how a table is read
-NOTHING = ("holds no", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
+NOTHING = ("holds no ", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
@@ -45,6 +45,7 @@ def run_mend(
     with session(options) as started:
         target = find_targets([source], output)[0]
         check_free([target, report, changes, save_model], options["force"], inputs=[input_file(source), good])
+        check_report(report)
         data = read_data(source, options)
         estimator = make_estimator(method, data, options)
         reference = None if good is None else _read_good(good, data, method, options)
@@ -70,7 +71,7 @@ def run_mend(
             if save_model is not None:
                 facts["model"] = str(estimator.save(save_model, force=options["force"]))
         facts["seconds"] = round(time.perf_counter() - started, 3)
-        tell(options, facts, lambda: cli_words.of_mend(facts, data, estimator))
+        tell(options, facts, lambda: cli_words.of_mend(facts, data, estimator, mended._kept))
         if interrupted:
             click.echo(f"kernmend: interrupted: the best result so far is in {target}", err=True)
             raise click.exceptions.Exit(130)
@@ -139,6 +140,17 @@ def reading() -> Iterator[None]:
         yield
     except FileError as error:
         stop(str(error), 1 if any(words in str(error) for words in NOTHING) else 2)
+
+
+def check_report(path: Path | None) -> None:
+    """End before any work is done if a report is asked for and what writes it is not installed."""
+    if path is not None:
+        from kernmend.report.page import need_templates
+
+        try:
+            need_templates()
+        except ImportError as error:
+            stop(str(error), 1)
 
 
 def make_estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:

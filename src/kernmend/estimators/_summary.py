@@ -1,5 +1,6 @@
 """What an estimator found, in words."""
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -54,13 +55,17 @@ def _kernel(kernel: Any) -> str:
     return f"{type(kernel).__name__}({', '.join(words)})"
 
 
-def summary(est: Any) -> str:
-    """Return the result in plain words: how many rows, how clear, how far to trust it, what was chosen."""
+def summary(est: Any, name: Callable[[int], str] = str, *, cells: bool = True) -> str:
+    """Return the result in plain words: how many rows, how clear, how far to trust it, what was chosen.
+
+    `name` says what a row is called. Without `cells`, single cells that were replaced are not counted: whoever has
+    rounded and written them counts them better.
+    """
     n, flagged = est.outliers_.size, int(est.outliers_.sum())
     lines = [f"{flagged} of {n} rows flagged, {100 * flagged / n:.1f} %{_how(est)}."]
     if by_chance(est):
-        lines += _unusual(est, flagged)
-    lines += _replaced(est)
+        lines += _unusual(est, flagged, name)
+    lines += _replaced(est, cells=cells)
     if hasattr(est, "_units") and est._units.name in UNITS:
         lines.append(UNITS[est._units.name])
     known = getattr(est, "_n_reference", 0)
@@ -72,7 +77,7 @@ def summary(est: Any) -> str:
     return "\n".join(lines)
 
 
-def _replaced(est: Any) -> list[str]:
+def _replaced(est: Any, *, cells: bool) -> list[str]:
     """Return in words what was replaced: whole rows, and single cells of others.
 
     An error model of entries leaves most cells of a row that is wrong as a whole where they are: there cells count.
@@ -83,10 +88,10 @@ def _replaced(est: Any) -> list[str]:
     given = getattr(getattr(est, "best_estimator_", est), "error", None)
     by_entry = getattr(est, "error_", "entries") == "entries" or getattr(given, "by_entry", False)
     whole = np.zeros(len(marked), dtype=bool) if by_entry else getattr(est, "whole_rows_", marked.all(axis=1))
-    rows, cells = int(whole.sum()), int(marked[~whole].sum())
+    rows, single = int(whole.sum()), int(marked[~whole].sum()) if cells else 0
     if not rows:
-        return [f"{cells} of {marked.size} cells replaced."] if cells else []
-    others = f", and {cells} cell{'s' * (cells != 1)} of other rows" if cells else ""
+        return [f"{single} of {marked.size} cells replaced."] if single else []
+    others = f", and {single} cell{'s' * (single != 1)} of other rows" if single else ""
     return [f"{rows} row{'s' * (rows != 1)} replaced as a whole{others}."]
 
 
@@ -114,12 +119,12 @@ def _how(est: Any) -> str:
     return f": good rows are as far out in less than {one_in(est.threshold_)} cases"
 
 
-def _unusual(est: Any, flagged: int) -> list[str]:
+def _unusual(est: Any, flagged: int, name: Callable[[int], str]) -> list[str]:
     """Return the most unusual rows in words: the flagged ones, then those that were not changed."""
     scores = est.outlier_scores_
 
     def listed(rows: Any) -> str:
-        return ", ".join(f"{row} ({one_in(float(scores[row]))})" for row in rows)
+        return ", ".join(f"{name(int(row))} ({one_in(float(scores[row]))})" for row in rows)
 
     order = np.argsort(-scores, kind="stable")
     worst = [row for row in order if est.outliers_[row]][:MOST_LISTED]

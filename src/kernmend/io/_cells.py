@@ -51,6 +51,10 @@ class Cells(ABC):
         """Return the name of a row; None if rows have none."""
         return None
 
+    def is_label(self, row: int, label: str) -> bool:
+        """Return whether a row has a name, or none at all."""
+        return self.label(row) in (None, label)
+
     @abstractmethod
     def written(self, values: Array, columns: Places) -> list[str]:
         """Return the texts of numbers as they would be read back after they were written to cells of these columns."""
@@ -199,6 +203,10 @@ class PackedCells(Cells):
     def label(self, row: int) -> str | None:
         """Return the name of a row; None if rows have none."""
         return self._inside.label(row)
+
+    def is_label(self, row: int, label: str) -> bool:
+        """Return whether a row has a name, or none at all."""
+        return self._inside.is_label(row, label)
 
     def written(self, values: Array, columns: Places) -> list[str]:
         """Return the texts of numbers as they would be read back after they were written to cells of these columns."""

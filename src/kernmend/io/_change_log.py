@@ -181,13 +181,22 @@ def read_log(path: str | Path) -> ChangeLog:
         raise FileError(f"{path}: no such file")
     with opening(path, "read"):
         _check_length(path)
-        try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                return _parsed(path, file)
-        except UnicodeDecodeError as error:
-            raise FileError(f"{path}: is not UTF-8 text: save the change log as csv in UTF-8") from error
-        except csv.Error as error:
-            raise FileError(f"{path}: is not a sound csv ({error}): make the change log again") from error
+        problem: Exception | None = None
+        for encoding in ("utf-8-sig", _other_encoding(path)):
+            try:
+                with path.open(newline="", encoding=encoding) as file:
+                    return _parsed(path, file)
+            except UnicodeDecodeError as error:
+                problem = error
+            except csv.Error as error:
+                raise FileError(f"{path}: is not a sound csv ({error}): make the change log again") from error
+        raise FileError(f"{path}: is not UTF-8 text: save the change log as csv in UTF-8") from problem
+
+
+def _other_encoding(path: Path) -> str:
+    """Return the letters of Windows for what begins as a change log does: Excel saves csv in these."""
+    with path.open("rb") as file:
+        return "cp1252" if file.read(4)[:3] == FIELDS[0].encode() else "utf-8"
 
 
 def _check_length(path: Path) -> None:

@@ -130,7 +130,8 @@ class CsvGrid:
         """Return what is wrong with a record of another width."""
         have = f"{width} cell" if width == 1 else f"{width} cells"
         advice = f"mend the line, or quote cells that hold {self.delimiter!r}"
-        return f"{self.path}: line {self.line(i):,} has {have} where {self.width} are expected: {advice}"
+        expected = "1 is expected" if self.width == 1 else f"{self.width} are expected"
+        return f"{self.path}: line {self.line(i):,} has {have} where {expected}: {advice}"
 
 
 class Csv(Format):

@@ -96,7 +96,8 @@ class Request:
             return names.index(column)
         if column.isdecimal() and int(column) < width:
             return int(column)
-        raise FileError(f"{self.path}: has no column {column!r} to keep")
+        some = f"; it has {', '.join(names[:8])}{', ...' if width > 8 else ''}" if names else ""
+        raise FileError(f"{self.path}: has no column {column!r} to keep{some}")
 
     @property
     def missing_numbers(self) -> list[float]:

@@ -18,7 +18,7 @@ from kernmend.io._arrays import check_image_shape, choose
 from kernmend.io._cells import Cells, Edits, Places, is_same_number
 from kernmend.io._dataset import Dataset, Mask, NewRows, Request
 from kernmend.io._files import FileError
-from kernmend.io._identifiers import WORDS, measured, note
+from kernmend.io._identifiers import LONGEST_NAME, WORDS, distinct, measured, note
 from kernmend.io._number_format import NumberFormat, is_number
 from kernmend.io._shapes import Brief, Reading, Shapes, add_cells, best_readings
 from kernmend.io._summaries import note as summaries_note
@@ -195,20 +195,17 @@ def grid_dataset(
     def save_matrix(temporary: Path, mended: NewRows) -> None:
         grid.save(temporary, _edits(chosen, formats, mended))
 
-    left = np.setdiff1d(np.arange(grid.width), chosen)
+    left, index = np.setdiff1d(np.arange(grid.width), chosen), None if labels is None else labels[0]
     named = columns.names is not None or said  # so that a model finds its columns again
     return Dataset(
         X=X,
         columns=tuple(columns.name(int(j)) for j in chosen) if named else None,
-        row_labels=labels,
+        row_labels=None if labels is None else labels[1],
         image_shape=check_image_shape(ask, len(chosen)),
         integer=np.array([one.whole for one in formats]),
         formats=formats,
         passed=tuple(columns.name(int(j)) for j in left),
-        why_passed={
-            columns.name(j): identifiers.get(j) or _why_left(columns, j, ask, named=labels is not None)
-            for j in left.tolist()
-        },
+        why_passed={columns.name(j): identifiers.get(j) or _why_left(columns, j, ask, index) for j in left.tolist()},
         notes=(*notes, *said, *_notes(columns, set(chosen.tolist()))),
         format=format,
         source=ask.path,
@@ -220,17 +217,17 @@ def grid_dataset(
 
 def _values(
     grid: AnyGrid, find: Callable[[AnyGrid, Request], Columns], ask: Request
-) -> tuple[Columns, tuple[str, ...] | None, NDArray[np.intp], Array]:
+) -> tuple[Columns, tuple[int, tuple[str, ...]] | None, NDArray[np.intp], Array]:
     """Return the columns of a grid, the names of its rows, the numbers of the columns to look at, and their values."""
     columns = find(grid, ask)
     labels = _labels(grid, columns, ask)
-    chosen = _chosen(columns, ask, index=0 if labels is not None else None)
+    chosen = _chosen(columns, ask, index=None if labels is None else labels[0])
     return columns, labels, chosen, grid_values(grid, columns, chosen.tolist(), ask)
 
 
-def _why_left(columns: Columns, j: int, ask: Request, *, named: bool) -> str:
-    """Return why a column is passed through that is no identifier; `named` says that the first names the rows."""
-    if named and j == 0:
+def _why_left(columns: Columns, j: int, ask: Request, index: int | None) -> str:
+    """Return why a column is passed through that is no identifier; `index` is that which names the rows."""
+    if j == index:
         return "names the rows"
     if not columns.briefs[j].present:
         return "empty"
@@ -276,6 +273,10 @@ class GridCells(Cells):
         """Return what the first cell of a row says."""
         return plain(self._grid.raw(row)[0])
 
+    def is_label(self, row: int, label: str) -> bool:
+        """Return whether a text stands in some cell of a row: any column may name the rows."""
+        return any(plain(cell) == label for cell in self._grid.raw(row))
+
     def written(self, values: Array, columns: Places) -> list[str]:
         """Return the texts of numbers as their columns write them; nothing for a missing one."""
         formats = self._found.formats(range(self.width))
@@ -310,19 +311,19 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def _labels(grid: Grid, columns: Columns, ask: Request) -> tuple[str, ...] | None:
-    """Return the names of the rows if the first column holds them: it is named so or is words, and no two agree."""
-    if grid.width < 2 or (ask.columns is not None and columns.numeric[0]):
-        return None
-    reading, present = columns.readings[0], columns.briefs[0].present
-    words = present > 0 and reading.format is None and reading.words == present
-    header = None if grid.header is None else grid.header[0].lower()
-    if not words and not (header in INDEX_NAMES and reading.format is not None and reading.format.whole):
-        return None
-    first: list[str] = []
-    for start, stop in _blocks(grid):
-        first += [plain(row[0]) for row in grid.cells(start, stop)]
-    return tuple(first) if len(set(first)) == len(first) and "" not in first else None
+def _labels(grid: Grid, columns: Columns, ask: Request) -> tuple[int, tuple[str, ...]] | None:
+    """Return which column names the rows, and their names: the first that does, of words or named so, no two alike."""
+    for j in range(grid.width if grid.width > 1 else 0):
+        reading, present = columns.readings[j], columns.briefs[j].present
+        words = present > 0 and reading.format is None and reading.words == present
+        header = None if grid.header is None else grid.header[j].lower()
+        named = j == 0 and header in INDEX_NAMES and reading.format is not None and reading.format.whole
+        if not words and (not named or ask.columns is not None):
+            continue
+        names = distinct(plain(row[j]) for start, stop in _blocks(grid) for row in grid.cells(start, stop))
+        if names is not None and (j == 0 or max(map(len, names)) <= LONGEST_NAME):
+            return j, names
+    return None
 
 
 def _chosen(columns: Columns, ask: Request, index: int | None) -> NDArray[np.intp]:

@@ -1,7 +1,7 @@
 """Columns of whole numbers that name or count their rows: they are not measured, so nothing in them is to be mended."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ CODES = frozenset(
 ROWS = 10
 # Seconds since 1970 of the years 2000 and 2100, within which rising whole numbers are times; milliseconds too.
 TIMES = (946_684_800, 4_102_444_800)
+# Most characters of the name of a row that does not stand first: longer texts are remarks.
+LONGEST_NAME = 40
 WORDS = {
     "codes": "codes",
     "counts": "counts its rows",
@@ -54,6 +56,20 @@ def why_identifier(name: str | None, values: Array, *, whole: bool, zeros: bool)
     if _dates(values):
         return "dates"
     return "times" if _times(values) else None
+
+
+def distinct(texts: Iterable[str]) -> tuple[str, ...] | None:
+    """Return texts that may name rows: none is empty and no two agree; else None.
+
+    >>> distinct(["a", "b"]), distinct(["a", "a"]), distinct(["a", ""])
+    (('a', 'b'), None, None)
+    """
+    seen: dict[str, None] = {}
+    for text in texts:
+        if not text or text in seen:
+            return None
+        seen[text] = None
+    return tuple(seen)
 
 
 def _last_word(name: str) -> str:

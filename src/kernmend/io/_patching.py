@@ -244,9 +244,10 @@ class _Fitting:
                 raise self._refused(k, f"there is no row {row}, {source} has {cells.height} rows, counted from 0")
             if not label or label == str(row) or seen.get(row) == label:
                 continue
-            there, seen[row] = cells.label(row), label
-            if there != label and there is not None:
-                raise self._refused(k, f"row {row} is {there[:40]!r} in {source}, the log says {label[:40]!r}")
+            seen[row] = label
+            if not cells.is_label(row, label):
+                there = str(cells.label(row))[:40]
+                raise self._refused(k, f"row {row} is {there!r} in {source}, the log says {label[:40]!r}")
 
     def _values(self, texts: Sequence[str], sizes: NDArray[np.intp]) -> list[str]:
         """Return the value of each cell: several pixels stand in one line."""

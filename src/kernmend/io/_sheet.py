@@ -15,6 +15,9 @@ ROW = re.compile(r"<(?:\w+:)?row(?P<facts>\s[^>]*?)?(?:/>|>(?P<body>.*?)</(?:\w+
 CELL = re.compile(r"<(?P<p>\w+:)?c(?P<facts>\s[^>]*?)?(?:/>|>(?P<body>.*?)</(?:\w+:)?c>)", re.DOTALL)
 FACT = re.compile(r"\s(\w+)\s*=\s*[\"']([^\"']*)[\"']")
 VALUE = re.compile(r"<(?:\w+:)?v(?:\s[^>]*)?>(.*?)</(?:\w+:)?v>", re.DOTALL)
+ONLY_NUMBER = re.compile(r"<(?P<name>(?:\w+:)?c)(?P<facts>\s[^>]*)><(?:\w+:)?v>[^<]*</(?:\w+:)?v></(?P=name)>")
+# The kind of a cell that holds words, and of one that holds a number.
+WORDS, NUMBER = ' t="inlineStr"', ' t="n"'
 TEXT = re.compile(r"<(?:\w+:)?t(?:\s[^>]*)?>(.*?)</(?:\w+:)?t>", re.DOTALL)
 FORMULA = re.compile(r"<(?:\w+:)?f[\s>/]")
 # The numbers of Excel's own formats of dates and times.
@@ -222,16 +225,44 @@ def is_text(cell: str) -> bool:
 
 
 def with_number(cell: str, number: str) -> str | None:
-    """Return the XML of a cell that holds a number with another one; None if it holds something else.
+    """Return the XML of a cell that holds a number, or nothing, with another one; None if it holds something else.
+
+    A blank more after its name, which means nothing, says that an empty cell was to hold a text: pandas writes such.
 
     >>> with_number('<c r="A2" s="1" t="n"><v>5</v></c>', "7.5")
     '<c r="A2" s="1" t="n"><v>7.5</v></c>'
+    >>> with_number('<c r="A2" t="inlineStr" />', "7.5")
+    '<c  r="A2" t="n" ><v>7.5</v></c>'
     """
     start = cell[: cell.index(">")]
+    kind = dict(FACT.findall(start)).get("t", "n")
+    if cell.endswith("/>"):
+        name = start[1:].split()[0]
+        start = start.removesuffix("/")
+        if kind == "inlineStr" and WORDS in start and start.startswith(f"<{name} "):
+            start = f"<{name} {start[1 + len(name) :].replace(WORDS, NUMBER)}"
+        elif kind != "n":
+            return None
+        return f"{start}><{name[:-1]}v>{number}</{name[:-1]}v></{name}>"
     values = list(VALUE.finditer(cell))
-    if len(values) != 1 or dict(FACT.findall(start)).get("t", "n") != "n":
+    if len(values) != 1 or kind != "n":
         return None
     return cell[: values[0].start(1)] + number + cell[values[0].end(1) :]
+
+
+def without_number(cell: str) -> str | None:
+    """Return the XML of a cell that holds a number without it, as it was before `with_number`; None if it holds more.
+
+    >>> without_number('<c  r="A2" t="n" ><v>7.5</v></c>'), without_number('<c r="A2"><v>5</v></c>')
+    ('<c r="A2" t="inlineStr" />', '<c r="A2"/>')
+    """
+    match = ONLY_NUMBER.fullmatch(cell)
+    if match is None or dict(FACT.findall(match["facts"])).get("t", "n") != "n":
+        return None
+    facts = match["facts"]
+    if facts.startswith("  "):
+        facts = facts[1:].replace(NUMBER, WORDS)
+    return f"<{match['name']}{facts}/>"
 
 
 def with_cells(xml: str, line: Line, new: dict[int, str]) -> str:

@@ -28,6 +28,7 @@ from kernmend.io._sheet import (
     tree,
     with_cells,
     with_number,
+    without_number,
 )
 from kernmend.io._text import MISSING, plain, replaced
 from kernmend.io._zips import content, names_in, opened, rewrite
@@ -96,6 +97,10 @@ class SheetGrid:
             same = with_number(self.xml[cell.start : cell.end], text)
             if same is not None:
                 return same
+        elif cell is not None and not text:
+            empty = without_number(self.xml[cell.start : cell.end])
+            if empty is not None:
+                return empty
         prefix = next((one.prefix for one in line.cells.values()), "")
         style = styles.get(column, "") if cell is None else cell.style
         return new_cell(column, row, prefix, style, text, number=number, added=cell is None)

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io._cells import number_texts
 from kernmend.io._change_log import ChangeLog
-from kernmend.io.frames import changed
+from kernmend.io.frames import changed, row_name
 
 MISSING, WRONG = "missing", "wrong"
+# Number of rows that a sentence names.
+MOST_NAMED = 5
 
 
 class Found(NamedTuple):
@@ -72,6 +74,26 @@ def worst_rows(source: Any, A: Array, found: Found, most: int) -> tuple[NDArray[
     out = np.zeros(len(counts), dtype=bool)
     out[order[(before == 0) | (before + counts[order] <= most)]] = True
     return out, int(counts.sum())
+
+
+def kept_rows(found: Found, changed_rows: NDArray[np.bool_]) -> list[int]:
+    """Return the flagged rows in which nothing was changed, nor proposed to be, the worst first."""
+    kept = found.flags & ~changed_rows
+    if found.records is not None:
+        kept[found.records["row"][~found.records["accepted"]]] = False
+    order = np.argsort(-found.scores, kind="stable")
+    out: list[int] = order[kept[order]].tolist()
+    return out
+
+
+def words_on_kept(source: Any, rows: Sequence[int]) -> list[str]:
+    """Return why flagged rows were not changed, in a sentence that names them; nothing if there are none."""
+    if not rows:
+        return []
+    some = ", ".join(row_name(source, row) for row in rows[:MOST_NAMED])
+    more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+    what, whose = ("1 flagged row was", "its") if len(rows) == 1 else (f"{len(rows)} flagged rows were", "their")
+    return [f"{what} not changed, since mending leaves {whose} values where they are: {some}{more}."]
 
 
 class _Notes:

@@ -18,6 +18,9 @@ from kernmend._typing import Array
 from kernmend.io._identifiers import measured
 from kernmend.io._number_format import round_as_written
 
+# Most characters of the name of a row in a sentence.
+LABEL_LENGTH = 24
+
 
 @dataclass(frozen=True)
 class Table:
@@ -31,6 +34,19 @@ class Table:
     bounds: tuple[float, float] | None = None
     integer: NDArray[np.bool_] | None = None
     passed: tuple[str, ...] = ()
+
+
+def row_name(source: Any, row: int) -> str:
+    """Return the number of a row in its file or table, with its name where it has one.
+
+    `source` has `row_labels`, and `rows` where rows of the file without any number are left out.
+    """
+    rows = getattr(source, "rows", None)
+    number = str(row if rows is None else rows[row])
+    label = number if source.row_labels is None else source.row_labels[row]
+    if label == number:
+        return number
+    return f"{number} · {label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + '…'}"
 
 
 def as_table(

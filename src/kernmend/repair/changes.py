@@ -18,6 +18,8 @@ CHANGE = np.dtype(
 )
 """One change: where, the value before and after, the bounds of the true value, "wrong" or "missing", -log10 of the
 chance of a good value (or row) being as far out, why, and whether it is accepted."""
+# Numbers from here on are written with an exponent.
+LARGEST_WRITTEN = 1e9
 FIELDS = ("row", "label", "column", "old", "new", "low", "high", "kind", "score", "reason", "accepted")
 """The columns of a list of changes as a table."""
 
@@ -49,28 +51,40 @@ class Reasons:
         return [_text(*change) for change in zip(*(column.tolist() for column in columns), strict=True)]
 
 
+def in_words(value: float, digits: int = 4) -> str:
+    """Return a number as people write it: in so many digits, without an exponent where it is not needed.
+
+    >>> in_words(37226.4), in_words(459.63, 2), in_words(0.05678, 2), in_words(1.5e12)
+    ('37226', '460', '0.057', '1.5e+12')
+    """
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < LARGEST_WRITTEN else text
+
+
 def _text(
     old: float, new: float, low: float, high: float, score: float, accepted: bool, missing: bool, whole: bool,
     known: bool, unsure: bool, lowest: float, highest: float,
 ) -> str:  # fmt: skip
     """Return the reason of one change."""
-    within = f"{new:.4g}" if unsure or low != low else f"{new:.4g} ± {(high - low) / 2.0:.2g}"
-    doubt = f"; unsure: the column as a whole says {low:.4g} to {high:.4g}" if unsure else ""
+    said = in_words(new)
+    within = said if unsure or low != low else f"{said} ± {in_words((high - low) / 2.0, 2)}"
+    doubt = f"; unsure: the column as a whole says {in_words(low)} to {in_words(high)}" if unsure else ""
     if not accepted:
         doubt += ", and so it was left as it is"
     if missing:
         return f"missing: {within} by similar rows{doubt}"
     outside = ""
     if old > highest:
-        outside = f", and no good row is above {highest:.4g}"
+        outside = f", and no good row is above {in_words(highest)}"
     elif old < lowest:
-        outside = f", and no good row is below {lowest:.4g}"
+        outside = f", and no good row is below {in_words(lowest)}"
+    was = f"it is {in_words(old)}"  # not the number first: one with a minus sign looks like a formula to a spreadsheet
     if new != new:  # left blank
-        return f"{old:.4g} does not fit{outside}; left blank, since no value is known to better than the column"
+        return f"{was}, which does not fit{outside}; left blank, since no value is known to better than the column"
     if known or whole:
         row = "the row was given as wrong" if known else f"the row as a whole does not fit (score {score:.3g})"
-        return f"{row}; {old:.4g} where similar rows say {within}{outside}{doubt}"
-    return f"{old:.4g} where the other columns of this row say {within}{outside}{doubt}"
+        return f"{row}; {was} where similar rows say {within}{outside}{doubt}"
+    return f"{was} where the other columns of this row say {within}{outside}{doubt}"
 
 
 class Changes(Sequence[Any]):

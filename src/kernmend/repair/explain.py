@@ -6,6 +6,8 @@ from html import escape
 
 import numpy as np
 
+from kernmend.repair.changes import in_words
+
 MOST_CELLS = 5
 """Cells that are told of in words; all are in `cells`."""
 
@@ -41,20 +43,23 @@ class CellReason:
         if self.old != self.old:
             known = f"{self.name} is missing, and similar rows say {_within(self.new, self.low, self.high)}"
         else:
-            known = f"{self.name} is {self.old:.4g} where {who} {self.expected:.4g} ± {self.spread:.2g}"
+            expected = f"{in_words(self.expected)} ± {in_words(self.spread, 2)}"
+            known = f"{self.name} is {in_words(self.old)} where {who} {expected}"
             if self.old > self.highest:
-                known += f", and no good row is above {self.highest:.4g}"
+                known += f", and no good row is above {in_words(self.highest)}"
             elif self.old < self.lowest:
-                known += f", and no good row is below {self.lowest:.4g}"
-        doubt = f"the column as a whole says {self.low:.4g} to {self.high:.4g}, and no more is known"
+                known += f", and no good row is below {in_words(self.lowest)}"
+        doubt = f"the column as a whole says {in_words(self.low)} to {in_words(self.high)}, and no more is known"
         if self.new != self.new:
             return f"{known}; it is left blank, since {doubt}"
         if self.new == self.old:
             return f"{known}; it stays, since {doubt if self.unsure else 'it is in line with it'}"
-        return f"{known}; unsure: {doubt}" if self.unsure else known
+        if self.unsure:
+            return f"{known}; unsure: {doubt}"
+        return known if self.old != self.old else f"{known}; it became {_within(self.new, self.low, self.high)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Why a row was changed, or was not.
 
@@ -103,18 +108,22 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
+    def __repr__(self) -> str:
+        return f"<Explanation: {self.sentences[0]}>"
+
     def _repr_html_(self) -> str:
         """Return the explanation for a notebook: the sentences, then a table of the cells."""
-        words = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences[:1])
+        words = f"<p>{escape(self.sentences[0])}</p>"
+        near = f"<p>{escape(self.sentences[-1])}</p>" if self.nearest else ""
         heads = ("column", "old", "new", "low", "high", "expected", "spread", "lowest", "highest")
         rows = "".join(
             f"<tr><td>{escape(cell.name)}</td>"
-            + "".join(f"<td>{getattr(cell, name):.4g}</td>" for name in heads[1:])
+            + "".join(f"<td>{in_words(getattr(cell, name))}</td>" for name in heads[1:])
             + "</tr>"
             for cell in self.cells
         )
         table = f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{rows}</table>" if rows else ""
-        return words + table
+        return words + table + near
 
 
 def sentences(
@@ -168,4 +177,4 @@ def _verdict(
 
 def _within(value: float, low: float, high: float) -> str:
     """Return a value with its interval in words."""
-    return f"{value:.4g} ({low:.4g} to {high:.4g})" if low == low else f"{value:.4g}"
+    return f"{in_words(value)} ({in_words(low)} to {in_words(high)})" if low == low else in_words(value)

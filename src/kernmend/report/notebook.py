@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kernmend.io import ChangeLog
+from kernmend.io._number_format import is_number
 
 # Number of rows, and of changed cells in each, that are shown.
 ROWS, CELLS = 5, 6
@@ -31,13 +32,13 @@ def as_line(mended: Any) -> str:
 
 def as_html(mended: Any, log: ChangeLog) -> str:
     """Return the same with the worst rows before and after, as HTML; `log` holds the changes of these rows."""
-    rows = list(dict.fromkeys(log.row.tolist()))
+    rows, digits = list(dict.fromkeys(log.row.tolist())), getattr(mended._source, "formats", None) is None
     lines = []
     for row in rows:
         places = np.flatnonzero(log.row == row)
         label = log.label[places[0]]
         name = f"row {row} · {label}" if label else f"row {row}"
-        cells = "<br>".join(_cell(log, int(k)) for k in places[:CELLS])
+        cells = "<br>".join(_cell(log, int(k), digits=digits) for k in places[:CELLS])
         more = f"<br>and {len(places) - CELLS} more" if len(places) > CELLS else ""
         lines.append(
             f"<tr><th style='{STYLE}'>{escape(name)}</th><td style='{STYLE}'>{escape(log.score[places[0]])}</td>"
@@ -48,9 +49,20 @@ def as_html(mended: Any, log: ChangeLog) -> str:
     return f"<div><p><b>{escape(as_line(mended))}.</b></p>{table}<p>{MORE}</p></div>"
 
 
-def _cell(log: ChangeLog, k: int) -> str:
-    """Return one change as HTML."""
+def _short(text: str) -> str:
+    """Return a number in six digits, as intervals are; other texts as they are.
+
+    >>> _short("17.84168153242804"), _short("85.0"), _short("missing")
+    ('17.8417', '85.0', 'missing')
+    """
+    return f"{float(text):.6g}" if len(text) > 8 and is_number(text) else text
+
+
+def _cell(log: ChangeLog, k: int, *, digits: bool) -> str:
+    """Return one change as HTML; `digits` says that numbers are not texts of a file and may be written shorter."""
     was, now = log.old[k].strip() or "missing", log.new[k] or "blank"
+    if digits:
+        was, now = _short(was), _short(now)
     between = f" ({log.low[k]} to {log.high[k]})" if log.low[k] and " " not in log.low[k] else ""
     if len(was) > 40:  # many pixels
         was, now = was[:40] + "…", now[:40] + "…"
@@ -58,7 +70,12 @@ def _cell(log: ChangeLog, k: int) -> str:
 
 
 def figure(mended: Any) -> Any:
-    """Return a matplotlib figure: the scores and the map, and the worst images if rows are images."""
+    """Return a matplotlib figure: the scores and the map, and the worst images if rows are images.
+
+    `pyplot.show()` shows it. A notebook shows what is returned, and would show a figure of pyplot a second time.
+    """
+    import matplotlib
+    from matplotlib import pyplot
     from matplotlib.figure import Figure
 
     from kernmend.report.plotting import plot_gallery, plot_map, plot_scores
@@ -66,7 +83,8 @@ def figure(mended: Any) -> Any:
     source = mended._source
     facts = mended.estimator.report_data(image_shape=source.image_shape)
     parts = 3 if source.image_shape is not None else 2
-    out = Figure(figsize=(4.6 * parts, 3.8), layout="constrained")
+    make: Any = Figure if "inline" in matplotlib.get_backend() else pyplot.figure
+    out = make(figsize=(4.6 * parts, 3.8), layout="constrained")
     axes: Any = out.subplots(1, parts)
     plot_scores(facts, ax=axes[0])
     plot_map(facts, ax=axes[1])

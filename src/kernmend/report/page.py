@@ -15,13 +15,20 @@ SCRIPTS = ("core.js", "scores.js", "map.js", "rows.js", "review.js", "main.js")
 NOTHING_ELSE = "base-uri 'none'; form-action 'none'"
 
 
-def render(facts: dict[str, Any], *, title: str | None = None) -> str:
-    """Return the page. CSS and scripts are inlined, and the page's own policy allows these two and nothing else."""
+def need_templates() -> None:
+    """Raise ImportError that says what is to be installed, if pages cannot be made."""
     try:
-        from jinja2 import Environment, StrictUndefined
-        from markupsafe import Markup
+        import jinja2  # noqa: F401
     except ImportError as error:
         raise ImportError("reports need jinja2: pip install jinja2") from error
+
+
+def render(facts: dict[str, Any], *, title: str | None = None) -> str:
+    """Return the page. CSS and scripts are inlined, and the page's own policy allows these two and nothing else."""
+    need_templates()
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
     home = files("kernmend.report") / "assets"
     style = (home / "style.css").read_text(encoding="utf-8")
     script = "\n".join((home / name).read_text(encoding="utf-8") for name in SCRIPTS)
