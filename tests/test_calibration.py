@@ -186,7 +186,7 @@ def test_scores_of_mended_rows_are_made_from_the_reference_and_add_to_the_cost()
 
 
 def test_with_scores_of_distance_the_settings_bring_rows_nearer_to_good_ones():
-    """On some surfaces by more than 5 %; on none are they farther."""
+    """On the first six surfaces together; on none are they farther."""
 
     def far(L):
         return lambda A: 5.0 * distance_in_typical_ones(L)(A)
@@ -196,9 +196,9 @@ def test_with_scores_of_distance_the_settings_bring_rows_nearer_to_good_ones():
         settings = calibrate(evidence, kernels=kernels(good), errors=[RowError]).settings
         return distance_in_typical_ones(good)(Mender(good).mend(wrong, settings)).mean()
 
-    surfaces = [surface(seed)[:2] for seed in (3, 4, 6)]
+    surfaces = [surface(seed)[:2] for seed in range(6)]
     ratios = [distance(*rows, Judge(far)) / distance(*rows, None) for rows in surfaces]
-    assert min(ratios) < 0.95
+    assert np.mean(ratios) < 0.95
     assert max(ratios) <= 1.0
 
 
