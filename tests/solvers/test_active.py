@@ -11,7 +11,8 @@ from kernmend.model.kernels import RBF, Polynomial
 from kernmend.model.objective import Objective
 from kernmend.model.penalties import NuclearPenalty
 from kernmend.repair import joint
-from kernmend.solvers import active, solve_active, solve_reduced
+from kernmend.solvers import active, solve_reduced
+from kernmend.solvers.active import solve_active
 
 RHO = {"rbf": 1e4, "poly": 1e-2}
 
