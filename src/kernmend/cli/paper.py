@@ -23,7 +23,7 @@ def _options(command: Any) -> Any:
     for option in reversed((
         click.option("--quick", is_flag=True, help="Small: shows that it works, not what it is worth."),
         click.option("--seeds", type=click.IntRange(min=1), help="Repetitions.  [default: 5 MNIST, 2 COIL-20]"),
-        click.option("--rotations", type=click.IntRange(min=1), help="Of a view of COIL-20.  [default: 5, 3,600 images]"),
+        click.option("--rotations", type=click.IntRange(min=1), help="Of each view of COIL-20.  [default: 5]"),
         click.option("-o", "--out", type=folder, default=Path("paper"), show_default=True, help="Results and pages."),
     )):  # fmt: skip
         command = option(command)

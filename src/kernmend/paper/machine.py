@@ -16,7 +16,7 @@ from kernmend._methods import METHODS
 
 @cache
 def versions(estimator: str = "") -> dict[str, str]:
-    """Return the versions of Python, the packages that matter, and the code that an estimator runs; without one, all."""
+    """Return the versions of Python, of packages that matter and of the code that an estimator runs; without, all."""
     out = {"python": platform.python_version()}
     for name in ("kernmend", "numpy", "scipy", "scikit-learn", "joblib"):
         try:
