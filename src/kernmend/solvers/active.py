@@ -12,8 +12,8 @@ the rows, and for each row that moves far a vector of its own. So an evaluation 
 of n^2 d, and eigenpairs of a matrix with as many rows as N has columns. At the start of the round nothing is lost by
 that, and at any other place the value is F(A, B) for a B that is not quite the best one. So F never rises, in a round
 or from one to the next, and a round that begins where the last one ended, with no other row to move, has found a
-minimum. Rows that do not start where they were observed move alone in the first round, and have vectors of their own;
-without such a start all rows of the first round have. Those that follow move little.
+minimum. Rows that do not start where they were observed move alone in the first round. These, or without such a start
+all rows of the first round, have vectors of their own; those that follow move little, and have where few rows move.
 """
 
 import time
@@ -38,7 +38,7 @@ MANY_ROWS = 600
 LITTLE = 0.03
 """Distance, as a share of a typical one, that a row must be about to move by to be moved: eight times what the
 smoothing of the error lets a row move that is held, for kernels as wide as those of images."""
-MOST = 0.9
+MOST = 0.5
 """Share of moving rows above which all of them are moved together, without a basis."""
 NEARLY = 0.5
 """Eigenvectors down to this share of the cut-off are in the basis: as rows move, some of them rise above it. With those
@@ -73,7 +73,7 @@ def solve_active(
             new = begin.would_move(LITTLE * scale) & ~moving
             if log.iterations > 0 or not own.any():  # Rows that start elsewhere find their place before others follow.
                 moving |= new
-            if not own.any():
+            if not own.any() or moving.sum() <= MANY_ROWS:
                 own = moving.copy()
             gained = log.records[-1].objective - begin.parts.total
             if not moving.any() or (settled and not new.any() and gained <= tol * abs(begin.parts.total)):
