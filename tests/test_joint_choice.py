@@ -9,8 +9,10 @@ from kernmend.datasets import make_circle, make_cubic_surface
 from kernmend.datasets.corruption import uniform_outliers
 from kernmend.detect import Detector
 from kernmend.linalg.coordinates import Span
+from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import EntryError, KernelError
 from kernmend.model.kernels import RBF, Polynomial
+from kernmend.model.tuning import pulls
 from kernmend.repair.joint import Problem, solve_nuclear
 from kernmend.repair.joint_choice import choose, path_cost, polynomial_kernels, rbf_kernels
 from kernmend.repair.joint_trial import Trial
@@ -125,6 +127,21 @@ def test_the_choice_is_the_best_of_what_was_tried_and_the_same_again():
     first, again = (choose(X, kernels=rbf_kernels(X), errors=[KernelError], seed=3) for _ in range(2))
     assert first.cost <= 1.05 * min(first.tried.values())
     assert (first.rho, first.lam, first.kernel, first.cost) == (again.rho, again.lam, again.kernel, again.cost)
+
+
+def test_lam_follows_the_pulls_on_good_rows_where_there_are_more_than_in_a_trial():
+    truth, X, bad = wide(n=500)
+    choice = choose(X, kernels=rbf_kernels(X), errors=[KernelError])
+    np.testing.assert_array_equal(choice.flags, bad)
+    f = np.minimum(pulls(*eigenpairs(choice.kernel.gram(X)), choice.rho), 1.0)
+    assert np.median(f[~bad]) < choice.lam < np.median(f[bad])
+    assert choice.lam == pytest.approx(np.sqrt(np.median(f[~bad]) * np.median(f[bad])))
+    assert choice.lam < min(setting.force for setting in choice.tried)
+    assert "midway between the pulls" in choice.reason
+    given = {"kernel": choice.kernel, "rho": choice.rho, "init": choice.start, "tol": 1e-4}
+    left = {lam: np.sum((KernelLowRank(lam=lam, **given).fit(X).recovered_ - truth) ** 2) for lam in (choice.lam, 0.97)}
+    assert left[choice.lam] < 0.06 * np.sum((X - truth) ** 2)
+    assert left[0.97] > 2 * left[choice.lam]  # that of the trial
 
 
 @pytest.fixture(scope="module")

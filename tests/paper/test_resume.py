@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kernmend import KernelRecovery
 from kernmend.model.kernels import RBF
-from kernmend.paper import experiments, machine, runner, spec
+from kernmend.paper import experiments, machine, runner, spec, tables
 from kernmend.paper.store import Store
 from kernmend.paper.work import execute, neighbour_similarity, time_budget
 
@@ -177,3 +178,31 @@ def test_the_similarity_of_a_graph_is_a_gram_matrix():
     K = neighbour_similarity(RBF(0.3), X)
     np.testing.assert_allclose(K, K.T)
     assert np.linalg.eigvalsh(K).min() > -1e-12
+
+
+def test_a_result_has_the_name_of_the_code_that_its_method_runs():
+    source = Path(machine.__file__).parents[2]
+    pursuit, joint = (
+        {path.name for path in machine._imported(source, f"kernmend.estimators.{name}")}
+        for name in ("_outlier_pursuit", "_kernel_low_rank")
+    )
+    assert {"_outlier_pursuit.py", "_base.py", "kernels.py"} <= pursuit
+    assert "joint_choice.py" in joint - pursuit
+    digests = {machine.code_digest(name) for name in ("", "OutlierPursuit", "KernelLowRank")}
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize(("code", "said"), [("", "1 of 1 results are of another version"), (None, "1 seed.")])
+def test_a_table_says_which_results_are_of_other_code(code, said):
+    digest = machine.code_digest("OutlierPursuit") if code is None else code
+    record = {"estimator": "OutlierPursuit", "versions": {"code": digest}, "shape": [4, 2], "corruption": "noise"}
+    text = tables._size({"OP": [record]})
+    assert said in text
+    assert ("another version" in text) == (code is not None)
+
+
+def test_rotations_are_those_of_coil_20_alone():
+    whole, small = (experiments.get("denoise", rotations=rotations) for rotations in (None, 1))
+    for before, after in zip(whole.cases, small.cases, strict=True):
+        assert after.data.rotations == (1 if after.data.name == "coil" else before.data.rotations)
+        assert after.methods == before.methods

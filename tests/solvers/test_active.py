@@ -11,7 +11,8 @@ from kernmend.model.kernels import RBF, Polynomial
 from kernmend.model.objective import Objective
 from kernmend.model.penalties import NuclearPenalty
 from kernmend.repair import joint
-from kernmend.solvers import active, solve_active, solve_reduced
+from kernmend.solvers import active, solve_reduced
+from kernmend.solvers.active import solve_active
 
 RHO = {"rbf": 1e4, "poly": 1e-2}
 
@@ -49,17 +50,33 @@ def test_rows_that_nothing_pulls_stay_bit_for_bit():
     assert not stayed[wrong].any()
 
 
-def test_the_gradient_is_that_of_the_value():
+@pytest.mark.parametrize("others", [0, 6], ids=["all have vectors of their own", "six have none"])
+def test_the_gradient_is_that_of_the_value(others):
     X, wrong, objective, penalty = problem(n=30)
+    moving = wrong | (np.arange(len(X)) >= len(X) - others)
     A = X + 0.1 * np.random.default_rng(1).standard_normal(X.shape)
-    over = active._Round.at(objective, penalty, A).over(wrong)
-    parts, gradient = over.evaluate(A[wrong] + 0.05)
-    numeric = approx_fprime((A[wrong] + 0.05).ravel(), lambda a: over.parts(a.reshape(-1, X.shape[1])).total, 1e-7)
+    over = active._Round.at(objective, penalty, A).over(moving, wrong)
+    parts, gradient = over.evaluate(A[moving] + 0.05)
+    numeric = approx_fprime((A[moving] + 0.05).ravel(), lambda a: over.parts(a.reshape(-1, X.shape[1])).total, 1e-7)
     np.testing.assert_allclose(gradient.ravel(), numeric, rtol=1e-3, atol=1e-4 * np.abs(numeric).max())
-    assert over.evaluate(A[wrong])[0].total == pytest.approx(objective.parts(A).total, rel=1e-9)
+    assert over.evaluate(A[moving])[0].total == pytest.approx(objective.parts(A).total, rel=1e-9)
     moved = A.copy()
-    moved[wrong] += 0.05
+    moved[moving] += 0.05
     assert parts.total >= objective.parts(moved).total - 1e-9
+
+
+def test_eigenvectors_of_the_basis_are_nearly_those_of_all_rows():
+    X, wrong, objective, penalty = problem(n=30)
+    over = active._Round.at(objective, penalty, X).over(wrong, wrong)
+    A = X.copy()
+    A[wrong] += 0.05
+    near = over.vectors(A[wrong], wrong)
+    np.testing.assert_allclose(near.T @ near, np.eye(near.shape[1]), atol=1e-10)
+    K, cut = objective.kernel.gram(A), active.NEARLY * active.cutoff_from_rho(penalty.rho)
+    s, U = eigen.eigenpairs_near(K, near, cut)
+    exact = np.linalg.eigvalsh(K)[::-1][: s.size]
+    np.testing.assert_allclose(s, exact, rtol=1e-3)
+    np.testing.assert_allclose(U.T @ K @ U, np.diag(s), atol=1e-9 * s[0])
 
 
 def test_bounds_and_missing_entries():

@@ -23,6 +23,7 @@ def _options(command: Any) -> Any:
     for option in reversed((
         click.option("--quick", is_flag=True, help="Small: shows that it works, not what it is worth."),
         click.option("--seeds", type=click.IntRange(min=1), help="Repetitions.  [default: 5 MNIST, 2 COIL-20]"),
+        click.option("--rotations", type=click.IntRange(min=1), help="Of each view of COIL-20.  [default: 5]"),
         click.option("-o", "--out", type=folder, default=Path("paper"), show_default=True, help="Results and pages."),
     )):  # fmt: skip
         command = option(command)
@@ -67,7 +68,7 @@ def all_(**options: Any) -> None:
 @paper.command()
 @click.argument("name", type=click.Choice(NAMES), metavar="NAME")
 @_options
-def show(name: str, quick: bool, seeds: int | None, out: Path) -> None:
+def show(name: str, quick: bool, seeds: int | None, rotations: int | None, out: Path) -> None:
     """Print the tables of an experiment, from the stored results."""
     from kernmend.paper import experiments
     from kernmend.paper.store import Store
@@ -76,13 +77,20 @@ def show(name: str, quick: bool, seeds: int | None, out: Path) -> None:
     store = Store(out)
     if not store.path.exists():
         raise click.ClickException(f"there are no results in {out}: say kernmend paper run {name} --out {out}")
-    experiment = experiments.get(name, quick=quick)
+    experiment = experiments.get(name, quick=quick, rotations=rotations)
     click.echo(markdown(experiment.title, tables(experiment, store.read(), seeds)))
     _pages(experiment, store, seeds)
 
 
 def _run(
-    names: tuple[str, ...], quick: bool, seeds: int | None, out: Path, jobs: int, data: Path | None, quiet: bool
+    names: tuple[str, ...],
+    quick: bool,
+    seeds: int | None,
+    rotations: int | None,
+    out: Path,
+    jobs: int,
+    data: Path | None,
+    quiet: bool,
 ) -> None:
     from kernmend.paper import experiments, runner
     from kernmend.paper.store import Store
@@ -90,7 +98,7 @@ def _run(
     store, missing = Store(out), ""
     try:
         for name in names:
-            experiment = experiments.get(name, quick=quick)
+            experiment = experiments.get(name, quick=quick, rotations=rotations)
             outcome = runner.run(experiment, store, seeds=seeds, jobs=jobs, data=data, quiet=quiet)
             missing = outcome.missing or missing
             _tell(name, outcome)

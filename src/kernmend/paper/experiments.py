@@ -3,6 +3,7 @@
 Labels in parentheses are those of the paper's source.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from kernmend.paper.spec import (
@@ -37,9 +38,14 @@ PRINTED = {
 }
 
 
-def get(name: str, *, quick: bool = False) -> Experiment:
-    """Return the experiment of that name; KeyError where there is none."""
-    return _BUILDERS[name](quick)
+def get(name: str, *, quick: bool = False, rotations: int | None = None) -> Experiment:
+    """Return the experiment of that name; KeyError where there is none. `rotations` are those of a view of COIL-20."""
+    experiment = _BUILDERS[name](quick)
+    if rotations is None:
+        return experiment
+    cases = (replace(case, data=replace(case.data, rotations=rotations)) if case.data.name == "coil" else case
+             for case in experiment.cases)  # fmt: skip
+    return replace(experiment, cases=tuple(cases))
 
 
 # --- figure (toydata) -----------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What a result says about where and with what it was made, and how much memory it took."""
 
+import ast
 import hashlib
 import os
 import platform
@@ -9,27 +10,56 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import kernmend
+from kernmend._methods import METHODS
+
 
 @cache
-def versions() -> dict[str, str]:
-    """Return the versions of Python and the packages that matter."""
+def versions(estimator: str = "") -> dict[str, str]:
+    """Return the versions of Python, of packages that matter and of the code that an estimator runs; without, all."""
     out = {"python": platform.python_version()}
     for name in ("kernmend", "numpy", "scipy", "scikit-learn", "joblib"):
         try:
             out[name] = version(name)
         except PackageNotFoundError:
             out[name] = "unknown"
-    return out | {"code": code_digest()}
+    return out | {"code": code_digest(estimator)}
 
 
-def code_digest() -> str:
-    """Return a short name of the library's source, the experiments left out: other code, other results."""
+@cache
+def code_digest(estimator: str = "") -> str:
+    """Return a short name of the source that an estimator runs: other code, other results.
+
+    Without an estimator it is all of the library but the experiments.
+    """
     root = Path(__file__).parents[1]
+    if estimator in METHODS.values():
+        paths = _imported(root.parent, getattr(kernmend, estimator).__module__)
+    else:
+        paths = {p for p in root.rglob("*.py") if "paper" not in p.name and "paper" not in p.parent.name}
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        if "paper" not in path.name and "paper" not in path.parent.name:
-            digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    for path in sorted(paths):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def _imported(source: Path, module: str) -> set[Path]:
+    """Return the files that a module of kernmend imports when it is loaded, its own among them."""
+    found: dict[str, Path] = {}
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        path = source / name.replace(".", "/")
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if name in found or not path.exists():
+            continue
+        found[name] = path
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kernmend."):
+                names = [f"{node.module}.{each.name}" for each in node.names]  # a module, or something of one
+                todo += [each if (source / each.replace(".", "/")).with_suffix(".py").exists() else str(node.module)
+                         for each in names]  # fmt: skip
+    return set(found.values())
 
 
 @cache

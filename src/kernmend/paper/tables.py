@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernmend._methods import METHODS
+from kernmend.paper.machine import code_digest
 from kernmend.paper.spec import Case, Experiment, Method, tasks
 from kernmend.paper.store import Record
 
@@ -273,9 +275,10 @@ def _size(rows: Rows) -> str:
     counts = {len(records) for records in rows.values()}
     seeds = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     noun = "seed" if seeds == "1" else "seeds"
-    codes = {record["versions"].get("code", "") for record in found}
-    mixed = "" if len(codes) == 1 else f" Made by {len(codes)} versions of the code: run into a new folder to compare."
-    return f"{found[0]['shape'][0]} × {found[0]['shape'][1]}, {found[0]['corruption']}, {seeds} {noun}.{mixed}"
+    fits = [record for record in found if record["estimator"] in METHODS.values()]
+    old = sum(record["versions"].get("code") != code_digest(record["estimator"]) for record in fits)
+    stale = f" {old} of {len(fits)} results are of another version of the code: run into a new folder." if old else ""
+    return f"{found[0]['shape'][0]} × {found[0]['shape'][1]}, {found[0]['corruption']}, {seeds} {noun}.{stale}"
 
 
 def _footnotes(rows: Rows) -> list[str]:

@@ -70,7 +70,8 @@ def execute(task: Task, folder: Path | None = None) -> tuple[Record, dict[str, A
         "estimator": task.method.estimator, "rule": task.method.rule, "params": dict(task.method.params),
         "given": task.method.given, "repetition": task.repetition, "seed": task.seed, "matrix": matrix.digest,
         "corruption": task.corruption.label, "shape": list(matrix.X.shape), "budget": task.method.budget,
-        "versions": versions(), "machine": machine(), "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "versions": versions(task.method.estimator), "machine": machine(),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }  # fmt: skip
     if task.method.estimator in ("untouched", "oracle"):
         A = matrix.X if task.method.estimator == "untouched" else _oracle(task, matrix, folder)

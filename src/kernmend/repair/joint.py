@@ -16,8 +16,8 @@ from kernmend.model.kernels import Kernel
 from kernmend.model.objective import Objective
 from kernmend.model.penalties import GramTarget, NuclearPenalty, SchattenPenalty, cutoff_from_rho, similarity_target
 from kernmend.repair import completion
-from kernmend.solvers import SOLVERS, SolverResult, solve_active, solve_reduced
-from kernmend.solvers.active import MANY_ROWS
+from kernmend.solvers import SOLVERS, SolverResult, solve_reduced
+from kernmend.solvers.active import MANY_ROWS, solve_active
 
 # Eigenvalue cut-off, in units of the rounding of the Gram matrix in float32, from which on float32 is exact enough.
 FLOAT32_MARGIN = 100.0

@@ -169,7 +169,10 @@ def choose(
         reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
         return replace(nothing, kernel=best.kernel, error=best.error, cost=cost, reason=reason, tried=search.tried)
     reason = f"the best of {len(search.tried)} settings on injected errors"
-    rho, lam = search.rho(best), search.lam(best, Problem.of(X, best.kernel, best.held))
+    final = search.among_all(best, X, flags)
+    if final != best:
+        reason += ", with lam midway between the pulls on good and on wrong rows"
+    rho, lam = search.rho(best), search.lam(final, Problem.of(X, best.kernel, best.held))
     choice = Choice(best.kernel, best.error, rho, lam, cost, reason, flags, X.copy(), tried=search.tried)
     if best.filled and search.entries is not None:
         settings = search.entries[0]
@@ -204,6 +207,19 @@ class Search:
     def lam(self, setting: Setting, problem: Problem) -> float:
         """Return lam itself: the force in the unit of the error model on the rows of a problem."""
         return self.given_lam if self.given_lam is not None else problem.unit_of_lam * (setting.force or 1.0)
+
+    def among_all(self, setting: Setting, X: Array, flags: NDArray[np.bool_]) -> Setting:
+        """Return the setting with the force for all rows: at most midway between the pulls on good and on wrong ones.
+
+        Pulls are square roots of leverages, which add up to the rank. So the more rows there are, the less a good one
+        is pulled, while a wrong one that no other row is like is pulled with 1, as before. The force that holds the
+        good rows of a trial would leave the wrong ones among many rows nearly where they are.
+        """
+        if setting.force is None or setting.error.by_entry or len(X) <= len(self.trial.rows):
+            return setting
+        f = np.minimum(pulls(*eigenpairs(setting.kernel.gram(X)), self.rho(setting)), 1.0)
+        midway = math.sqrt(float(np.median(f[~flags]) * np.median(f[flags])))
+        return replace(setting, force=min(setting.force, midway))
 
     def cost(self, setting: Setting) -> float:
         """Return what a short fit leaves, as a share of what doing nothing leaves; infinite where it fails."""

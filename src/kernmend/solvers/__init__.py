@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from kernmend.solvers.active import solve_active
 from kernmend.solvers.admm import Block, solve_admm, solve_rows
 from kernmend.solvers.alternating import solve_alternating, solve_parallel
 from kernmend.solvers.fista import solve_fista
@@ -25,7 +24,6 @@ __all__ = [
     "IterationRecord",
     "SolverResult",
     "StopReason",
-    "solve_active",
     "solve_admm",
     "solve_alternating",
     "solve_fista",

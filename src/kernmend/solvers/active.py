@@ -4,14 +4,16 @@ A row stays where it was observed as long as the others pull it with less than l
 in rounds. A round evaluates the whole objective once, takes the rows that have moved or would, and minimises over
 those, with the others fixed:
 
-    K = [K_ff  K_fa]      M = W M_W W',   W = [V  0]
-        [K_af  K_aa]                          [0  I]
+    K = [K_ff  K_fa]      M = N M_N N',   N = [V  0]
+        [K_af  K_aa]                          [ W  ]
 
-V is an orthonormal basis of what the eigenvectors of K at the start of the round have on the fixed rows f. B'B = M is
-held within the span of W, of r + m dimensions for r eigenvectors and m moving rows, so that an evaluation costs m n d
-in place of n^2 d, and eigenpairs of a matrix of r + m rows. At the start of the round nothing is lost by that, and at
-any other place the value is F(A, B) for a B that is not quite the best one. So F never rises, in a round or from one to
-the next, and a round that begins where the last one ended, with no other row to move, has found a minimum.
+B'B = M is held within the span of N, an orthonormal basis: what the eigenvectors of K at the start of the round have on
+the rows, and for each row that moves far a vector of its own. So an evaluation costs m n d for m moving rows in place
+of n^2 d, and eigenpairs of a matrix with as many rows as N has columns. At the start of the round nothing is lost by
+that, and at any other place the value is F(A, B) for a B that is not quite the best one. So F never rises, in a round
+or from one to the next, and a round that begins where the last one ended, with no other row to move, has found a
+minimum. Rows that do not start where they were observed move alone in the first round. These, or without such a start
+all rows of the first round, have vectors of their own; those that follow move little, and have where few rows move.
 """
 
 import time
@@ -22,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.linalg.eigen import eigenpairs
+from kernmend.linalg.eigen import eigenpairs, eigenpairs_near
 from kernmend.model.errors import ErrorModel
 from kernmend.model.kernels import FixedRows, Kernel
 from kernmend.model.objective import Objective
@@ -33,10 +35,11 @@ from kernmend.solvers.result import Callback, History, IterationRecord, SolverRe
 
 MANY_ROWS = 600
 """Rows from which on it is worth it: below, one evaluation of all of them takes milliseconds."""
-LITTLE = 0.01
-"""Distance, as a share of a typical one, that a row must be about to move by to be moved."""
+LITTLE = 0.03
+"""Distance, as a share of a typical one, that a row must be about to move by to be moved: eight times what the
+smoothing of the error lets a row move that is held, for kernels as wide as those of images."""
 MOST = 0.5
-"""Share of moving rows above which all of them are moved together."""
+"""Share of moving rows above which all of them are moved together, without a basis."""
 NEARLY = 0.5
 """Eigenvectors down to this share of the cut-off are in the basis: as rows move, some of them rise above it. With those
 above the cut-off alone F falls in small steps, from one round to the next."""
@@ -63,12 +66,15 @@ def solve_active(
     A = A.copy() if bounds is None else np.clip(A, *bounds).astype(A.dtype, copy=False)
     log = _Log(callback)
     moving: NDArray[np.bool_] = np.any(A != objective.error.X, axis=1)  # Those with missing entries, NaN, among them.
-    begin, settled = _Round.at(objective, penalty, A), False
+    begin, settled, own = _Round.at(objective, penalty, A), False, moving.copy()
     log.add(begin.parts)
     try:
         while True:
             new = begin.would_move(LITTLE * scale) & ~moving
-            moving |= new
+            if log.iterations > 0 or not own.any():  # Rows that start elsewhere find their place before others follow.
+                moving |= new
+            if not own.any() or moving.sum() <= MANY_ROWS:
+                own = moving.copy()
             gained = log.records[-1].objective - begin.parts.total
             if not moving.any() or (settled and not new.any() and gained <= tol * abs(begin.parts.total)):
                 return SolverResult(A, log.records, "converged")
@@ -78,8 +84,9 @@ def solve_active(
             whole = bool(moving.mean() > MOST)
             some = np.ones_like(moving) if whole else moving
             box = None if bounds is None else (_rows(bounds[0], A, some), _rows(bounds[1], A, some))
+            over = None if whole else begin.over(some, own)
             result = solve_reduced(
-                objective if whole else begin.over(some),
+                over or objective,
                 A[some],
                 bounds=box,
                 scale=scale,
@@ -88,10 +95,10 @@ def solve_active(
                 callback=log.follow,
             )
             A[some] = result.A
-            if whole or result.stop_reason == "interrupted":
+            if over is None or result.stop_reason == "interrupted":
                 return SolverResult(A, log.records, result.stop_reason)
             settled = result.stop_reason != "max_iter"
-            begin = _Round.at(objective, penalty, A)
+            begin = _Round.at(objective, penalty, A, over.vectors(result.A, some))
     except KeyboardInterrupt:
         return SolverResult(A, log.records, "interrupted")
 
@@ -143,10 +150,11 @@ class _Round:
     pull: Array
 
     @classmethod
-    def at(cls, objective: Objective, penalty: NuclearPenalty, A: Array) -> "_Round":
-        """Return the objective at `A`, with eigenvectors a little beyond the cut-off."""
+    def at(cls, objective: Objective, penalty: NuclearPenalty, A: Array, near: Array | None = None) -> "_Round":
+        """Return the objective at `A`, with eigenvectors a little beyond the cut-off; `near` nearly spans these."""
         K, rho = objective.kernel.gram(A), penalty.rho
-        s, U = objective.eigen(K, NEARLY * cutoff_from_rho(rho))
+        cut = NEARLY * cutoff_from_rho(rho)
+        s, U = objective.eigen(K, cut) if near is None else eigenpairs_near(K, near, cut)
         g = shrink_eigenvalues(s, rho)
         kept = g > 0
         G: Array = (U[:, kept] * -np.square(g[kept])) @ U[:, kept].T
@@ -166,27 +174,32 @@ class _Round:
         out: NDArray[np.bool_] = strength > self.objective.lam * np.einsum("ij,ij->i", held, towards)
         return out
 
-    def over(self, moving: NDArray[np.bool_]) -> "_Moving":
-        """Return the objective of the moving rows."""
+    def over(self, moving: NDArray[np.bool_], own: NDArray[np.bool_]) -> "_Moving":
+        """Return the objective of the moving rows, of which some have vectors of their own in the basis."""
+        V = np.empty_like(self.U)
+        V[~own] = np.linalg.qr(self.U[~own])[0]
         fixed = np.flatnonzero(~moving)
-        V = np.linalg.qr(self.U[fixed])[0]
+        Q, T = np.linalg.qr(V[fixed])
         K_ff = self.K[np.ix_(fixed, fixed)]
-        KV = K_ff @ V
-        inner = V.T @ KV
-        outside = np.subtract(K_ff, (V @ inner) @ V.T, out=K_ff)
+        inner = Q.T @ K_ff @ Q
+        outside = np.subtract(K_ff, (Q @ inner) @ Q.T, out=K_ff)
         tail = float(np.vdot(outside, outside))
-        objective, others = self.objective, self.objective.error.rows(fixed).evaluate(self.A[fixed])[0]
-        kernel = objective.kernel
-        error = objective.error.rows(moving)
-        return _Moving(kernel, kernel.against(self.A[fixed]), error, objective.lam, self.rho, V, inner, tail, others)
+        objective, r, mine = self.objective, V.shape[1], np.flatnonzero(own[moving])
+        W = np.zeros((int(moving.sum()), r + mine.size), dtype=V.dtype)
+        W[~own[moving], :r] = V[moving & ~own]
+        W[mine, r + np.arange(mine.size)] = 1.0
+        others = objective.error.rows(fixed).evaluate(self.A[fixed])[0]
+        kernel, error = objective.kernel, objective.error.rows(moving)
+        against = kernel.against(self.A[fixed])
+        return _Moving(kernel, against, error, objective.lam, self.rho, V[fixed], W, T, inner, tail, others)
 
 
 @dataclass(frozen=True)
 class _Moving:
     """F over the moving rows with the best B of a subspace; what `solve_reduced` needs of an objective.
 
-    `V` is the basis on the fixed rows, `inner` = V' K_ff V, `tail` = |K_ff - V inner V'|_F^2, `others` the error of the
-    fixed rows.
+    The basis of the subspace is `V` on the fixed rows, then zeros, and `W` on the moving ones. V = Q T, Q orthonormal;
+    `inner` = Q' K_ff Q, `tail` = |K_ff - Q inner Q'|_F^2, `others` is the error of the fixed rows.
     """
 
     kernel: Kernel
@@ -195,6 +208,8 @@ class _Moving:
     lam: float
     rho: float
     V: Array
+    W: Array
+    T: Array
     inner: Array
     tail: float
     others: float
@@ -202,27 +217,44 @@ class _Moving:
     def evaluate(self, A: Array) -> tuple[Parts, Array]:
         """Return F and its gradient in the moving rows, by the envelope theorem: at the best B."""
         r, K_aa, K_af = self.V.shape[1], self.kernel.gram(A), self.fixed.gram(A)
-        C = K_af @ self.V
-        K_W = np.block([[self.inner, C.T], [C, K_aa]])
-        s, Q = eigenpairs(K_W)
+        s, Q = eigenpairs(self._inside(K_aa, K_af))
         g = shrink_eigenvalues(s, self.rho)
         kept = g > 0
-        M_W = (Q[:, kept] * np.square(g[kept])) @ Q[:, kept].T
-        G_af: Array = K_af - M_W[r:, :r] @ self.V.T
-        K_W -= M_W
-        inside, own = K_W[:r, :r], K_W[r:, r:]
-        squares = self.tail + 2.0 * _square(G_af) + _square(inside) + _square(own)
+        root = Q[:, kept] * g[kept]  # M = root root' in the basis
+        on_fixed, on_moving = root[:r], self.W @ root
+        G_af: Array = K_af - (on_moving @ on_fixed.T) @ self.V.T
+        G_aa = K_aa - on_moving @ on_moving.T
+        at_fixed = self.T @ on_fixed
+        squares = self.tail + 2.0 * _square(G_af) + _square(self.inner - at_fixed @ at_fixed.T) + _square(G_aa)
         error, gradient = self.error.evaluate(A)
         gradient = self.lam * gradient
         G_af *= 2.0 * self.rho
         gradient += self.fixed.pullback(A, K_af, G_af)
-        gradient += self.kernel.gradient(A, K_aa, self.rho * own)
+        gradient += self.kernel.gradient(A, K_aa, self.rho * G_aa)
         low_rank, rank = float(g.sum(dtype=np.float64)), int(kept.sum())
         return Parts(low_rank, self.lam * (error + self.others), 0.5 * self.rho * squares, rank), gradient
+
+    def _inside(self, K_aa: Array, K_af: Array) -> Array:
+        """Return K in the basis."""
+        r = self.V.shape[1]
+        out: Array = self.W.T @ K_aa @ self.W
+        across = (K_af @ self.V).T @ self.W
+        out[:r] += across
+        out[:, :r] += across.T
+        out[:r, :r] += self.T.T @ self.inner @ self.T
+        return out
 
     def parts(self, A: Array) -> Parts:
         """Return F in its parts."""
         return self.evaluate(A)[0]
+
+    def vectors(self, A: Array, moving: NDArray[np.bool_]) -> Array:
+        """Return the eigenvectors of K in the basis, of all rows: nearly those of K, which are soon found from them."""
+        s, Q = eigenpairs(self._inside(self.kernel.gram(A), self.fixed.gram(A)))
+        Q = Q[:, s > NEARLY * cutoff_from_rho(self.rho)]
+        out = np.empty((moving.size, Q.shape[1]), dtype=Q.dtype)
+        out[~moving], out[moving] = self.V @ Q[: self.V.shape[1]], self.W @ Q
+        return out
 
 
 def _square(X: Array) -> float:
