@@ -160,8 +160,9 @@ def _warnings(est: Any, n: int, share: float) -> list[str]:
         out.append("Caution: over 40 % of the rows are flagged; what is normal here is in doubt.")
     error = getattr(est, "calibration_error_", 0.0)
     if error > 0.5:
+        back = f"took {100 * (1 - error):.0f} % of it back" if error < 1.0 else "took none of it back"
         out.append(
-            f"Caution: of errors like these, injected into good rows, {100 * error:.0f} % of the squared error stays: "
-            "mended rows look right, but their original place cannot be known."
+            f"Caution: where errors like those of whole rows were put into good rows on trial, mending {back} (squared "
+            "error): mended rows look right, but what they were cannot be known."
         )
     return out
