@@ -225,3 +225,11 @@ def test_wrong_entries_come_to_lie_on_the_surface():
         filled = detector.filled(guess, entries, least_slope)
         np.testing.assert_array_equal(filled[~entries], Y[:20][~entries])
         assert np.abs(filled - Y[:20])[entries].mean() < 0.02 * np.abs(guess - Y[:20])[entries].mean()
+
+
+def test_new_rows_may_be_wrong_more_often_than_good_ones_that_were_fitted():
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 30)) + 0.1 * rng.standard_normal((300, 30))
+    detector, u = RowDetector.fit(Y, float(np.log(300 / 0.05)), np.zeros(300, dtype=bool))
+    assert detector.threshold < np.log(300 / 0.05) - 1.0
+    assert u.max() <= detector.threshold
