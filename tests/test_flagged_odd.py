@@ -152,8 +152,13 @@ def test_the_summary_of_a_clear_case():
 
 
 def test_the_summary_of_clean_data():
-    text = KernelRecovery().fit(make_circle(100).X).summary()
-    assert text.startswith("0 of 100 rows flagged, 0.0 %: good rows are as far out in less than one in 6,000 cases.")
+    est = KernelRecovery().fit(make_circle(100).X)
+    text = est.summary()
+    words = "0 of 100 rows flagged, 0.0 %: good rows are as far out in less than one in "
+    assert text.startswith(words)
+    cases = float(text.removeprefix(words).partition(" ")[0].replace(",", ""))
+    assert cases == pytest.approx(10.0**est.threshold_, rel=0.01)
+    assert 1000.0 < cases <= 6000.0  # 3 n / alpha, or less where a new row is more probably wrong
     assert "Worst rows" not in text
     listed = next(line for line in text.splitlines() if "unusual" in line)
     assert "not changed" in listed

@@ -208,34 +208,6 @@ def test_an_effect_is_the_distance_from_a_plane_under_a_wide_kernel(seed, distan
     np.testing.assert_allclose(effects(np.zeros(1), errors, 1e-3)[0], distance, rtol=0.02)
 
 
-@given(seed=seeds)
-def test_errors_without_another_row_are_those_of_a_span_without_it(seed):
-    L, eps = rows(seed, 25, 20), 1e-3
-    span = KernelSpan.of(L, RBF(0.02))
-    several, others = np.array([3, 5, 20]), np.array([7, 3, 0])
-    errors = span.errors_without(several, others, eps, span.leave_one_out(eps)[1])
-    for j, i, error in zip(several, others, errors, strict=True):
-        left = np.delete(np.arange(25), [i, j])
-        K = span.kernel.gram(L)
-        weights = np.linalg.solve(K[np.ix_(left, left)] + eps * np.eye(23), K[left, j])
-        np.testing.assert_allclose(error, L[j] - span.centre - weights @ (L[left] - span.centre), atol=1e-9)
-
-
-def test_rows_of_the_span_are_scored_like_new_ones():
-    """A picture with a pixel that no other has must not teach its neighbours that pixel."""
-    rng = np.random.default_rng(0)
-    X = np.zeros((120, 40))
-    X[:, :20] = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 20)) + 0.1 * rng.standard_normal((120, 20))
-    X[np.arange(60), 20 + np.arange(60) % 20] = 1.0
-    kernel = RBF(0.1 / np.median(np.square(X[:, np.newaxis] - X).sum(axis=2)))
-    fitted = Measure.of("worst", 1e-4, KernelSpan.of(X, kernel)).scores_of_span()
-    new = []
-    for i in range(0, 60, 6):
-        span = KernelSpan.of(np.delete(X, i, axis=0), kernel)
-        new.append(Measure.of("worst", 1e-4, span).scores(X[i : i + 1], span.project(X[i : i + 1]))[0])
-    np.testing.assert_allclose(fitted[:60:6], new, atol=0.25)
-
-
 def test_nearest_distances_are_those_of_brute_force():
     L = rows(0, 9, 3)
     nearest = [min(np.linalg.norm(L[i] - L[j]) for j in range(9) if j != i) for i in range(9)]

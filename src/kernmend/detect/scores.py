@@ -98,18 +98,6 @@ class KernelSpan:
         inside = np.square(self.U) @ weight
         return 1.0 / inside - eps, (self.U * weight) @ self.UL / inside[:, np.newaxis]
 
-    def errors_without(self, rows: NDArray[np.intp], others: NDArray[np.intp], eps: float, errors: Array) -> Array:
-        """Return the errors of predicting each of `rows` from all rows of L but itself and the one in `others`.
-
-        `errors` are those of `leave_one_out`, e_j = (P X)_j / P_jj with P = (K + eps I)^-1. Without row i the matrix P
-        is P_jk - P_ji P_ik / P_ii, which makes them (P_jj e_j - P_ji e_i) / (P_jj - P_ji^2 / P_ii).
-        """
-        weight = 1.0 / (self.s + eps)
-        U, V = self.U[rows], self.U[others]
-        own, other, both = (np.einsum("ij,ij,j->i", *pair, weight)[:, np.newaxis] for pair in ((U, U), (V, V), (U, V)))
-        out: Array = (own * errors[rows] - both * errors[others]) / (own - both**2 / other)
-        return out
-
     def project(self, Y: Array) -> Array:
         """Return k(Y, L) U, which `new_rows` needs for every eps."""
         out: Array = self.kernel.gram(Y, self.L) @ self.U
@@ -235,33 +223,22 @@ class Measure:
         return log_score(self.kind, *found, self._entry_units(Y, left_out))
 
     def _entry_units(self, Y: Array, left_out: NDArray[np.intp] | None) -> Array:
-        """Return the unit of the error of each entry of Y; those of the columns where these are not needed.
-
-        The row that is left out must not help to predict the nearest rows either: it would make their errors like its
-        own, which no new row does.
-        """
+        """Return the unit of the error of each entry of Y; those of the columns where these are not needed."""
         L = self.span.L
         if self.kind == "span" or len(L) <= NEAREST:
             return self.units
         nearest = nearest_rows(squared_distances(Y, L), left_out)
-        if left_out is None:
-            starts = np.arange(0, nearest.size + 1, NEAREST)
-            mean = csr_array((np.full(nearest.size, 1.0 / NEAREST), nearest.ravel(), starts), shape=(len(Y), len(L)))
-            squares = mean @ self._clipped_squares(self._errors)
-        else:
-            errors = (self.span.errors_without(near, left_out, self.eps, self._errors) for near in nearest.T)
-            squares = sum(map(self._clipped_squares, errors), np.zeros(Y.shape)) / NEAREST
-        out: Array = np.sqrt(np.square(self.units) + squares)
+        starts = np.arange(0, nearest.size + 1, NEAREST)
+        mean = csr_array((np.full(nearest.size, 1.0 / NEAREST), nearest.ravel(), starts), shape=(len(Y), len(L)))
+        out: Array = np.sqrt(np.square(self.units) + mean @ self._near_squares)
         return out
 
-    def _clipped_squares(self, errors: Array) -> Array:
-        """Return the squares of errors, each clipped at `CLIP` units of its column."""
-        return np.square(np.clip(errors / self.units, -CLIP, CLIP) * self.units)
-
     @cached_property
-    def _errors(self) -> Array:
-        """The errors of the rows of the span, leave-one-out."""
-        return self.span.leave_one_out(self.eps)[1]
+    def _near_squares(self) -> Array:
+        """The squared errors of the rows of the span, clipped, which are the units of the rows near them."""
+        errors = self.span.leave_one_out(self.eps)[1]
+        out: Array = np.square(np.clip(errors / self.units, -CLIP, CLIP) * self.units)
+        return out
 
     def visible(self, Y: Array, projected: Array) -> NDArray[np.bool_]:
         """Return which rows of Y have the effect of a wrong row; `projected` is that of `KernelSpan.new_rows`.
