@@ -317,5 +317,6 @@ def _probability_new(grid: Array, f0: Array, f1: Array, posterior: Array) -> Arr
     share = 0.5 * float(SHARES.mean())
     good = (1.0 - share) * (posterior.sum(axis=(1, 2)) @ f0)
     wrong = share * (posterior.sum(axis=(0, 2)) @ f1)
-    out: Array = np.maximum.accumulate(np.where(grid > 0.0, wrong / (good + wrong), 0.0))
+    probability = wrong / (good + wrong + np.finfo(np.float64).tiny)
+    out: Array = np.maximum.accumulate(np.where(grid > 0.0, probability, 0.0))
     return out
