@@ -8,7 +8,7 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 from kernmend.detect import groups
-from kernmend.detect.groups import RANGE, SHARES, LogGamma, TwoGroups, effective_dimensions
+from kernmend.detect.groups import RANGE, SHARES, LogGamma, TwoGroups, _alternatives, effective_dimensions
 from kernmend.detect.tails import FEWEST
 
 seeds = st.integers(0, 2**32 - 1)
@@ -320,12 +320,15 @@ def test_a_new_row_may_be_wrong_though_all_rows_so_far_were_good():
     assert 2.5 < groups.threshold(0.75, new=True) < 6.0
 
 
-def test_the_probability_of_a_new_row_is_that_of_bayes_where_both_groups_are_known():
+def test_the_probability_of_a_new_row_is_that_of_bayes_where_good_scores_are_known():
+    """With 20,000 normal scores f0 is known, and nothing is learned of f1: its prior mean counts."""
     rng = np.random.default_rng(1)
-    groups = TwoGroups.of(rng.standard_normal(20_000), 6.0 + rng.standard_normal(300), least=LEAST, dimensions=1e9)
-    share = 0.5 * SHARES.mean()
-    x = (groups.threshold(0.75, new=True) - groups.middle) / groups.unit
-    good = (1.0 - share) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi)
-    # Half of f1 is that of injected rows, the other half that of three normal densities; a tenth is spread evenly.
-    assert 0.2 * good < 3.0 * good * 0.25 / 0.75 < 5.0 * share
-    assert np.interp(x, groups.grid, groups.new_wrong) == pytest.approx(0.75, abs=0.02)
+    injected = 6.0 + rng.standard_normal(300)
+    groups = TwoGroups.of(rng.standard_normal(20_000), injected, least=LEAST, dimensions=1e9)
+    densities, log_prior = _alternatives(groups.grid, (injected - groups.middle) / groups.unit)
+    wrong = 0.5 * SHARES.mean() * (np.exp(log_prior) @ densities)
+    good = (1.0 - 0.5 * SHARES.mean()) * np.exp(-0.5 * groups.grid**2) / np.sqrt(2.0 * np.pi)
+    inside = (groups.grid > 0.5) & (groups.grid < 6.0)
+    expected = np.maximum.accumulate((wrong / (good + wrong))[inside])
+    np.testing.assert_allclose(groups.new_wrong[inside], expected, atol=0.05)
+    assert groups.new_wrong[groups.grid <= 0.0].max() == 0.0
