@@ -24,6 +24,7 @@ from benchmarks.growth_page import table
 from benchmarks.real_cases import Case, cases
 from benchmarks.real_sample import Sample
 from benchmarks.real_work import row_figures
+from kernmend.datasets.metrics import f1_score
 from kernmend.detect import Detector, detector, entries, groups, rows, scores, tails
 from kernmend.detect.detector import Found
 from kernmend.io import replacing
@@ -53,7 +54,7 @@ PRECISION = {
 MOST_ROWS = 600  # of a case, for the time of a run
 WORSE_F1, WORSE_FLAGS = 0.02, 0.003  # what is worth showing: a loss of F1, and a gain in the share of good rows flagged
 SHOWN = 3  # lines for each constant
-NOTHING = "no flags of rows in these sets: see its comment"
+NOTHING = "no flags in these sets: see its comment"
 NOT_RUN = "not measured yet"
 INTRODUCTION = f"""\
 # What each constant of detection is for
@@ -62,8 +63,9 @@ INTRODUCTION = f"""\
 
 Each line has one constant of `kernmend.detect` switched off, or far from its value where nothing is off, and the
 groups of cases that this makes worse: by at least {WORSE_F1} of F1, or {100 * WORSE_FLAGS:.1f} % more of the good rows
-flagged; the worst {SHOWN} of them. The cases are those of [real data](real.md) on which choices may be made, detection
-alone, first repetition, at most {MOST_ROWS} rows.
+flagged; the worst {SHOWN} of them. Lines "entries" are those of wrong entries of tables, all others of rows. The cases
+are those of [real data](real.md) on which choices may be made, detection alone, first repetition, at most {MOST_ROWS}
+rows.
 
 Constants of precision, memory, time and units, which decide nothing: {", ".join(sorted(PRECISION))}.
 
@@ -125,8 +127,11 @@ def measure(some: Sequence[Case]) -> Record:
         sample = case.sample()
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            figures = row_figures(sample.bad, found_in(sample).rows)
-        found.setdefault(line_of(case), []).append(figures)
+            flags = found_in(sample)
+        found.setdefault(line_of(case), []).append(row_figures(sample.bad, flags.rows))
+        if case.group == "tables" and sample.entries is not None and sample.entries.any():
+            of_entries = {"f1": f1_score(sample.entries.ravel(), flags.entries.ravel())}
+            found.setdefault(f"{line_of(case)}, entries", []).append(of_entries)
     return {line: [_mean(parts, "f1"), _mean(parts, "good_flagged")] for line, parts in found.items()}
 
 

@@ -1,7 +1,5 @@
 """`benchmarks constants`: every number that decides can be switched off, and is on the page."""
 
-import numpy as np
-
 from benchmarks import constants
 from benchmarks.real_cases import Case
 from benchmarks.real_sample import Sample
@@ -29,15 +27,16 @@ def test_harm_is_a_loss_of_f1_or_more_good_rows_flagged():
 
 def test_the_page_shows_what_a_run_has_found(tmp_path, monkeypatch, capsys):
     def make(rng):
-        X, bad = rng.standard_normal((80, 3)) @ rng.standard_normal((3, 6)), np.zeros(80, dtype=bool)
-        bad[:4] = True
-        X[bad] += rng.choice([-6.0, 6.0], (4, 6))
-        return Sample(X, bad)
+        truth = rng.standard_normal((80, 3)) @ rng.standard_normal((3, 6))
+        X = truth.copy()
+        X[:4] += rng.choice([-6.0, 6.0], (4, 6))
+        return Sample.of(truth, X)
 
     monkeypatch.setattr(constants, "chosen_cases", lambda: [Case("tables", "mine", "shift", 0, make)])
     arguments = ["--only", "SHARES", "--out", str(tmp_path / "store.jsonl"), "--page", str(tmp_path / "page.md")]
     constants.main(arguments)
     assert "SHARES" in capsys.readouterr().out
     assert "| `SHARES` | 0.004, " in (tmp_path / "page.md").read_text()
+    assert '"tables, shift, entries"' in (tmp_path / "store.jsonl").read_text()
     constants.main(arguments)
     assert capsys.readouterr().out == ""  # nothing is run again
