@@ -42,6 +42,16 @@ def test_it_ends_no_higher_than_all_rows_together(kernel, error):
     assert [record.iteration for record in some.history] == list(range(some.n_iter + 1))
 
 
+def test_it_stops_where_little_is_gained_though_much_stays():
+    X, _, objective, penalty = problem()
+    early = solve_active(objective, X, penalty, tol=1e-6, max_iter=2000)
+    late = solve_active(objective, X, penalty, tol=1e-9, max_iter=2000)
+    assert early.stop_reason == late.stop_reason == "converged"
+    assert early.n_iter < late.n_iter
+    whole = late.objective[0] - late.objective[-1]
+    assert early.objective[-1] - late.objective[-1] <= 0.01 * whole
+
+
 def test_rows_that_nothing_pulls_stay_bit_for_bit():
     X, wrong, objective, penalty = problem()
     A = solve_active(objective, X, penalty).A

@@ -84,7 +84,8 @@ class KernelLowRank(KernelModel):
     max_iter : int, default=200
         Iterations of the solver; with the Schatten penalty five times as many in all, as it has five rounds.
     tol : float, default=1e-6
-        Stop when ten iterations together lower the objective by at most this share of it.
+        Stop when ten iterations together lower the objective by at most this share of it; above 600 rows, most of
+        which stay where they are, also by at most a thousand times this share of what it fell since the start.
     random_state : int, RandomState instance or None, default=None
         Of the good rows that errors are injected into where anything is chosen, and of the iterative eigen-solver. None
         means 0: always the same result.

@@ -45,6 +45,10 @@ NEARLY = 0.5
 above the cut-off alone F falls in small steps, from one round to the next."""
 ROUND = 40
 """Iterations of a round, at most: then the basis is found anew."""
+GAINED = 1e3
+"""What was gained since the start counts so many times as much as F itself for what `tol` is a share of. Most of F is
+that of rows that stay, however many there are: of the fall of F on 3,600 images, 99.5 % is there after 60 iterations,
+and 140 more, each lowering F by some 1e-6 of it, bring the rest."""
 
 
 def solve_active(
@@ -60,14 +64,16 @@ def solve_active(
 ) -> SolverResult:
     """Minimise Phi, with the nuclear penalty, over the rows that move; the parameters are those of `solve_reduced`.
 
-    Return what was found. A round ends where ten of its iterations together lower F by less than `tol` of it, the whole
-    where a round begins with no more to gain. Where most rows move, `solve_reduced` takes over.
+    Return what was found. A round ends where ten of its iterations together lower F by less than `tol` of it, or by
+    less than `GAINED` times `tol` of what was gained since the start; the whole ends where a round begins with no more
+    to gain, or has gained no more than that. Where most rows move, `solve_reduced` takes over.
     """
     A = A.copy() if bounds is None else np.clip(A, *bounds).astype(A.dtype, copy=False)
     log = _Log(callback)
     moving: NDArray[np.bool_] = np.any(A != objective.error.X, axis=1)  # Those with missing entries, NaN, among them.
     begin, settled, own = _Round.at(objective, penalty, A), False, moving.copy()
     log.add(begin.parts)
+    before = np.inf
     try:
         while True:
             new = begin.would_move(LITTLE * scale) & ~moving
@@ -75,9 +81,12 @@ def solve_active(
                 moving |= new
             if not own.any() or moving.sum() <= MANY_ROWS:
                 own = moving.copy()
-            gained = log.records[-1].objective - begin.parts.total
-            if not moving.any() or (settled and not new.any() and gained <= tol * abs(begin.parts.total)):
+            now = begin.parts.total
+            little = tol * max(abs(now), GAINED * (log.records[0].objective - now))
+            more_to_gain = new.any() or log.records[-1].objective - now > little
+            if not moving.any() or (settled and (not more_to_gain or before - now <= little)):
                 return SolverResult(A, log.records, "converged")
+            before = now
             left = max_iter - log.iterations
             if left <= 0:
                 return SolverResult(A, log.records, "max_iter")
@@ -91,7 +100,7 @@ def solve_active(
                 bounds=box,
                 scale=scale,
                 max_iter=left if whole else min(left, ROUND),
-                tol=tol,
+                tol=little / max(abs(now), float(np.finfo(np.float64).tiny)),
                 callback=log.follow,
             )
             A[some] = result.A
