@@ -144,15 +144,14 @@ def denoising_methods(column: int, unit: bool, quick: bool) -> tuple[Method, ...
     ]  # fmt: skip
     if unit:
         rows.insert(7, method("ours, Gaussian, label-free", "KernelLowRank", FREE, **common, **few))
-    if not coil:
-        cut = slice(1 if quick else None)
-        rows[4:4] = [
-            method("OP, tuned", "OutlierPursuit", GRID, grid=OP_GRID[cut], **common, **few),
-            method("KPCA, tuned", "RobustKernelPCA", GRID, grid=KPCA_GRID[cut], **common, **few),
-            method("GRPCA, tuned", "GraphRobustPCA", GRID, grid=GRPCA_GRID[cut], **common, **few),
-        ]
-        grid = tuple({**point, "gamma": GAMMA if unit else OURS_GAMMA} for point in OURS_GRID[cut])
-        rows[-3:-3] = [method("ours, Gaussian, tuned", "KernelLowRank", GRID, grid=grid, **common, **few)]
+    cut = slice(1 if quick else None)
+    grid = tuple({**point, "gamma": GAMMA if unit else OURS_GAMMA} for point in OURS_GRID[cut])
+    rows[4:4] = [
+        method("OP, tuned", "OutlierPursuit", GRID, grid=OP_GRID[cut], **common, **few, **tol),
+        method("KPCA, tuned", "RobustKernelPCA", GRID, grid=KPCA_GRID[cut], **common, **few, **tol),
+        method("GRPCA, tuned", "GraphRobustPCA", GRID, grid=GRPCA_GRID[cut], **common, **few, **tol),
+    ]
+    rows[-3:-3] = [method("ours, Gaussian, tuned", "KernelLowRank", GRID, grid=grid, **common, **few)]
     return tuple(rows)
 
 
