@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from kernmend.cli.main import cli
-from kernmend.paper import NAMES, experiments, matrices, spec, tables
+from kernmend.paper import NAMES, experiments, machine, matrices, spec, tables
 from kernmend.paper.store import Store
 from kernmend.repair import joint_trial
 
@@ -62,11 +62,31 @@ def test_every_experiment_has_its_pages_and_figures(finished):
     for name in NAMES:
         page = (finished / f"{name}.md").read_text()
         assert "not run" not in page
+        assert f"fits, code {machine.code_digest()}, " in page
         assert "<table>" in (finished / f"{name}.html").read_text()
         pictures = list(finished.glob(f"{name}-*.png"))
         assert pictures
         assert all(picture.name in page for picture in pictures)
         assert all(picture.with_suffix(".svg").exists() for picture in pictures)
+
+
+def test_table_1_has_all_four_readings_and_an_untouched_row_in_each(finished):
+    page = (finished / "denoise.md").read_text()
+    for reading in ("corrupted images", "clean images", "all images", "mean per image"):
+        part = page[page.index(f"## All columns, {reading}") :]
+        rows = [line.split(" | ")[0] for line in part[: part.index("\n\n", part.index("|---"))].splitlines()]
+        assert "| untouched" in rows
+        assert rows[-1] == "| oracle"
+        assert [f"| {name}, tuned" in rows for name in ("OP", "KPCA", "GRPCA", "ours, Gaussian")] == 4 * [True]
+
+
+def test_a_picture_stands_below_its_table(finished):
+    for name in ("denoise", "similarity"):
+        for case in experiments.get(name, quick=True).cases:
+            _, _, part = (finished / f"{name}.md").read_text().partition(f"\n## {case.label}\n")
+            pictures = [line for line in part.partition("\n## ")[0].splitlines() if line.startswith("![")]
+            assert len(pictures) == 2
+            assert all(case.label in picture for picture in pictures)
 
 
 def test_a_record_says_where_it_comes_from(finished):
@@ -103,8 +123,11 @@ def test_tables_come_from_the_store_alone(finished, tmp_path, monkeypatch):
     assert "| oracle |" in text
     assert "39.03 / 29.25" in text
     assert "cannot share data" in text
-    original = (finished / "denoise.md").read_text().split("![")[0]
-    assert (tmp_path / "denoise.md").read_text().split("![")[0] == original
+    original, again = (
+        [line for line in (folder / "denoise.md").read_text().splitlines() if line and not line.startswith("![")]
+        for folder in (finished, tmp_path)
+    )
+    assert again == original
     assert "not run" in paper("show", "denoise", "-o", tmp_path)  # the full one
 
 

@@ -201,6 +201,18 @@ def test_a_table_says_which_results_are_of_other_code(code, said):
     assert ("another version" in text) == (code is not None)
 
 
+def test_a_page_says_how_many_results_are_of_other_code():
+    experiment = experiments.get("circle", quick=True)
+    assert tables.lead(experiment, {}) == "The paper's claim: outliers return to the curve."
+    digests = {"17": "", "18": machine.code_digest("OutlierPursuit")}
+    records = {
+        task.key: {"estimator": "OutlierPursuit", "versions": {"code": code}, "finished": f"2026-11-{day}T00:00:00Z"}
+        for task, (day, code) in zip(spec.tasks(experiment), digests.items(), strict=False)
+    }
+    said = "2026-11-17 to 2026-11-18: 2 fits, 1 of them of another version of the code"
+    assert said in tables.lead(experiment, records)
+
+
 def test_rotations_are_those_of_coil_20_alone():
     whole, small = (experiments.get("denoise", rotations=rotations) for rotations in (None, 1))
     for before, after in zip(whole.cases, small.cases, strict=True):

@@ -17,13 +17,13 @@ from kernmend.solvers.active import solve_active
 RHO = {"rbf": 1e4, "poly": 1e-2}
 
 
-def problem(kernel="rbf", error=KernelError, n=70, d=6):
+def problem(kernel="rbf", error=KernelError, n=70, d=6, gamma=0.01):
     """Rows near a plane, a tenth of them with noise; X, which are wrong, the objective."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d))
     wrong = np.arange(n) < n // 10
     X[wrong] += rng.standard_normal((int(wrong.sum()), d))
-    k = RBF(0.01) if kernel == "rbf" else Polynomial(2, 5.0)
+    k = RBF(gamma) if kernel == "rbf" else Polynomial(2, 5.0)
     model = KernelError(k, X, 1e-4) if error is KernelError else RowError(X, 1e-3)
     penalty = NuclearPenalty(RHO[kernel])
     lam = 0.7 if error is KernelError else 0.1
@@ -60,9 +60,10 @@ def test_rows_that_nothing_pulls_stay_bit_for_bit():
     assert not stayed[wrong].any()
 
 
+@pytest.mark.parametrize("gamma", [0.01, 1.0], ids=["few eigenvectors", "more than rows without one of their own"])
 @pytest.mark.parametrize("others", [0, 6], ids=["all have vectors of their own", "six have none"])
-def test_the_gradient_is_that_of_the_value(others):
-    X, wrong, objective, penalty = problem(n=30)
+def test_the_gradient_is_that_of_the_value(others, gamma):
+    X, wrong, objective, penalty = problem(n=30, gamma=gamma)
     moving = wrong | (np.arange(len(X)) >= len(X) - others)
     A = X + 0.1 * np.random.default_rng(1).standard_normal(X.shape)
     over = active._Round.at(objective, penalty, A).over(moving, wrong)
@@ -87,6 +88,23 @@ def test_eigenvectors_of_the_basis_are_nearly_those_of_all_rows():
     exact = np.linalg.eigvalsh(K)[::-1][: s.size]
     np.testing.assert_allclose(s, exact, rtol=1e-3)
     np.testing.assert_allclose(U.T @ K @ U, np.diag(s), atol=1e-9 * s[0])
+
+
+def test_more_eigenvectors_than_rows_that_have_none_of_their_own():
+    """A fit of 720 views, with 691 eigenvalues above the cut-off and 124 wrong rows, ended with a shape mismatch."""
+    X, wrong, objective, penalty = problem(gamma=3.0)
+    start = X.copy()
+    start[wrong] *= 0.9
+    begin = active._Round.at(objective, penalty, start)
+    assert begin.U.shape[1] > np.sum(~wrong)
+    over = begin.over(wrong, wrong)
+    assert over.parts(start[wrong]).total == pytest.approx(begin.parts.total, rel=1e-9)
+    again = active._Round.at(objective, penalty, start, over.vectors(start[wrong], wrong))
+    assert again.parts.total == pytest.approx(begin.parts.total, rel=1e-9)
+    np.testing.assert_allclose(again.U.T @ again.U, np.eye(again.U.shape[1]), atol=1e-10)
+    result = solve_active(objective, start, penalty)
+    assert np.all(np.diff(result.objective) <= 1e-10 * result.objective[0])
+    assert result.objective[-1] == pytest.approx(objective.parts(result.A).total, rel=1e-6)
 
 
 def test_bounds_and_missing_entries():

@@ -72,13 +72,14 @@ def show(name: str, quick: bool, seeds: int | None, rotations: int | None, out: 
     """Print the tables of an experiment, from the stored results."""
     from kernmend.paper import experiments
     from kernmend.paper.store import Store
-    from kernmend.paper.tables import markdown, tables
+    from kernmend.paper.tables import lead, markdown, tables
 
     store = Store(out)
     if not store.path.exists():
         raise click.ClickException(f"there are no results in {out}: say kernmend paper run {name} --out {out}")
     experiment = experiments.get(name, quick=quick, rotations=rotations)
-    click.echo(markdown(experiment.title, tables(experiment, store.read(), seeds)))
+    records = store.read()
+    click.echo(markdown(experiment.title, lead(experiment, records, seeds), tables(experiment, records, seeds)))
     _pages(experiment, store, seeds)
 
 

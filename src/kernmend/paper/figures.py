@@ -10,7 +10,7 @@ import numpy as np
 from kernmend.io import replacing
 from kernmend.paper.spec import Case, Experiment, Task
 from kernmend.paper.store import Record, Store
-from kernmend.paper.tables import Rows, costs, exponent, markdown, page, select, tables
+from kernmend.paper.tables import Rows, costs, exponent, lead, markdown, page, select, tables
 from kernmend.report.plotting import INK, TRACE, figure_toydata
 
 if TYPE_CHECKING:
@@ -27,42 +27,45 @@ CORRUPTED = "snr_corrupted"
 def write_pages(experiment: Experiment, store: Store, seeds: int | None = None) -> list[Path]:
     """Write the tables and figures of an experiment beside the store; return the files."""
     records = store.read()
-    found = tables(experiment, records, seeds)
+    begin, found = lead(experiment, records, seeds), tables(experiment, records, seeds)
     written, names = [], []
     store.folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures(experiment, store, records, seeds):
+    for name, words, below, figure in figures(experiment, store, records, seeds):
         for suffix in (".png", ".svg"):
             path = store.folder / f"{experiment.name}-{name}{suffix}"
             with replacing(path) as temporary:
                 figure.savefig(temporary, dpi=150)
             figure.set_layout_engine("none")  # the second format has the layout of the first
             written.append(path)
-        names.append(f"{experiment.name}-{name}.png")
+        names.append((f"{experiment.name}-{name}.png", words, below))
     for suffix, text in ((".md", markdown), (".html", page)):
         path = store.folder / f"{experiment.name}{suffix}"
         with replacing(path) as temporary:
-            temporary.write_text(text(experiment.title, found, names), encoding="utf-8")
+            temporary.write_text(text(experiment.title, begin, found, names), encoding="utf-8")
         written.append(path)
     return written
 
 
 def figures(
     experiment: Experiment, store: Store, records: dict[str, Record], seeds: int | None
-) -> Iterator[tuple[str, "Figure"]]:
-    """Yield the figures of an experiment with a name each, as far as it has been run."""
+) -> Iterator[tuple[str, str, str, "Figure"]]:
+    """Yield the figures of an experiment as far as it has been run: name, words, title of its table, and figure."""
     chosen = [(case, select(experiment, case, records, seeds)) for case in experiment.cases]
     if experiment.name == "convergence" and any(any(rows.values()) for _, rows in chosen):
-        yield "objective", convergence(chosen)
+        yield "objective", "F over the iterations and over time, by solver", "", convergence(chosen)
     elif experiment.name == "complexity" and any(any(rows.values()) for _, rows in chosen):
-        yield "cost", complexity(chosen)
+        yield "cost", "Seconds of an iteration against the number of rows, by solver", "", complexity(chosen)
+    what = "CPU seconds of one fit" if experiment.name == "time" else "SNR of the corrupted images"
     for index, (case, rows) in enumerate(chosen):
+        if experiment.name in ("denoise", "similarity", "released", "time") and any(rows.values()):
+            bar = bars(case, rows, experiment.name == "time")
+            yield f"bars-{index + 1}", f"{what} by method: {case.label}", case.label, bar
         if experiment.gallery:
             panels = _kept(experiment, case, store)
             if panels:
                 draw = circle if case.data.name == "circle" else gallery
-                yield f"gallery-{index + 1}", draw(case, panels)
-        if experiment.name in ("denoise", "similarity", "released", "time") and any(rows.values()):
-            yield f"bars-{index + 1}", bars(case, rows, experiment.name == "time")
+                words = f"What each method makes of it: {case.label}"
+                yield f"gallery-{index + 1}", words, case.label, draw(case, panels)
 
 
 def _kept(experiment: Experiment, case: Case, store: Store) -> dict[str, dict[str, Any]]:
@@ -107,12 +110,12 @@ def gallery(case: Case, panels: dict[str, dict[str, Any]]) -> "Figure":
 
 
 def bars(case: Case, rows: Rows, seconds: bool) -> "Figure":
-    """Return one bar per method with the spread over the seeds: dB on the corrupted images, or seconds."""
+    """Return one bar per method with the spread over the seeds: dB on the corrupted images, or CPU seconds."""
     from matplotlib.figure import Figure
 
     values: dict[str, list[float]] = {}
     for name, found in rows.items():
-        raw = [float(r["seconds"]) if seconds else r["metrics"].get(CORRUPTED) for r in found]
+        raw = [r.get("cpu_seconds") if seconds else r["metrics"].get(CORRUPTED) for r in found]
         usable = [float(value) for value in raw if value is not None and math.isfinite(float(value))]
         if usable:
             values[name] = usable
@@ -125,7 +128,8 @@ def bars(case: Case, rows: Rows, seconds: bool) -> "Figure":
     for height, dots in zip(heights, values.values(), strict=True):
         ax.plot(dots, [height] * len(dots), "o", color=INK, markersize=2.5)
     ax.set_yticks(heights, list(values), fontsize=8)
-    ax.set_xlabel("seconds of one fit" if seconds else "SNR of the corrupted images, dB (dots: seeds)", fontsize=9)
+    what = "CPU seconds of one fit" if seconds else "SNR of the corrupted images, dB"
+    ax.set_xlabel(f"{what} (dots: seeds)", fontsize=9)
     if seconds:
         ax.set_xscale("log")
     ax.spines[["top", "right"]].set_visible(False)
@@ -144,8 +148,10 @@ def convergence(chosen: list[tuple[Case, Rows]]) -> "Figure":
         lowest = min((min(record["objective"]) for record in first.values()), default=0.0)
         for colour, (name, record) in zip(COLOURS, first.items(), strict=False):
             above = np.maximum(np.array(record["objective"]) - lowest, 1e-4)
-            left.semilogy(above, color=colour, label=name)
-            right.loglog(np.maximum(record["clock"], 1e-3), above, color=colour)
+            # that of all rows at once lies almost on it
+            style: dict[str, Any] = {"linestyle": (0, (3, 3)), "zorder": 3} if name == "row by row" else {}
+            left.semilogy(above, color=colour, label=name, **style)
+            right.loglog(np.maximum(record["clock"], 1e-3), above, color=colour, **style)
         left.set(title=case.label, xlabel="iteration", ylabel="F above the lowest found")
         right.set(xlabel="seconds")
         left.legend(frameon=False, fontsize=8)

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernmend._methods import METHODS
 from kernmend.paper.machine import code_digest
-from kernmend.paper.spec import Case, Experiment, Method, tasks
+from kernmend.paper.spec import Case, Experiment, Method, tasks, tuning_tasks
 from kernmend.paper.store import Record
 
 # Names of the four readings of PSNR and SNR: in the metrics, and in tables.
@@ -37,6 +37,8 @@ class Table:
 
 
 Rows = dict[str, list[Record]]
+Figures = Sequence[tuple[str, str, str]]
+"""File of each figure, what it shows, and the title of the table that it stands below."""
 
 
 def select(experiment: Experiment, case: Case, records: dict[str, Record], seeds: int | None = None) -> Rows:
@@ -54,35 +56,56 @@ def tables(experiment: Experiment, records: dict[str, Record], seeds: int | None
     special = {"convergence": _convergence, "complexity": _complexity, "circle": _circle, "time": _time}
     if experiment.name in special:
         return special[experiment.name](chosen)
-    out = [_images(case, rows) for case, rows in chosen]
-    return [_overview(chosen), *out] if len(out) > 1 else out
+    several = len(chosen) > 1
+    out = [_images(case, rows, explain=not several) for case, rows in chosen]
+    return [*(_overview(chosen, reading) for reading in READINGS), *out] if several else out
+
+
+def lead(experiment: Experiment, records: dict[str, Record], seeds: int | None = None) -> str:
+    """Return what a page begins with: the claim, and of when and of which code its results are."""
+    wanted = {task.key for task in (*tasks(experiment, seeds), *tuning_tasks(experiment))}
+    found = [record for key, record in records.items() if key in wanted and record["estimator"] in METHODS.values()]
+    claim = f"The paper's claim: {experiment.claim}."
+    if not found:
+        return claim
+    days = sorted({record["finished"][:10] for record in found})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    old = sum(map(_is_old, found))
+    code = f"code {code_digest()}" if not old else f"{old} of them of another version of the code"
+    hours = sum(_cpu(record) for record in found if not math.isnan(_cpu(record))) / 3600.0
+    return f"{claim} By `kernmend paper`, {when}: {len(found)} fits, {code}, {hours:.2f} hours of CPU time."
 
 
 # --- images ---------------------------------------------------------------------------------------------------------
 
 
-def _images(case: Case, rows: Rows) -> Table:
+def _images(case: Case, rows: Rows, *, explain: bool) -> Table:
     """Return the table of one case with images: PSNR and SNR, flags and cost of each method."""
-    header = ("method", *READINGS.values(), "AUC", "F1", "seconds", "peak MB", "parameters", "paper")
+    header = ("method", *READINGS.values(), "AUC", "F1", "CPU seconds", "peak MB", "parameters", "paper")
     body = []
     for method in case.methods:
         found = rows[method.name]
         pairs = [_pair(found, reading) for reading in READINGS]
         flags = [mean([_metric(r, name) for r in found], 2) for name in ("auc", "f1")]
-        cost = [_seconds(found), mean([float(r.get("peak_mb") or math.nan) for r in found], 0)]
+        cost = [_cpu_seconds(found), mean([float(r.get("peak_mb") or math.nan) for r in found], 0)]
         body.append((_name(method, found), *pairs, *flags, *cost, method.rule, method.paper))
-    notes = [READING_NOTE, _size(rows)]
-    if any(method.paper for method in case.methods):
-        notes.append(INCONSISTENT)
-    return Table(case.label, header, tuple(body), (*notes, *_footnotes(rows)))
+    notes = _explained([case]) if explain else []
+    return Table(case.label, header, tuple(body), (*notes, _size(rows), *_footnotes(rows)))
 
 
-def _overview(chosen: Sequence[tuple[Case, Rows]]) -> Table:
-    """Return the primary figure of every case in one table; a dot marks the best that does not know the truth."""
-    names = list(dict.fromkeys(method.name for case, _ in chosen for method in case.methods))
+def _explained(cases: Sequence[Case]) -> list[str]:
+    """Return how the figures of images are to be read."""
+    printed = any(method.paper for case in cases for method in case.methods)
+    return [READING_NOTE, INCONSISTENT] if printed else [READING_NOTE]
+
+
+def _overview(chosen: Sequence[tuple[Case, Rows]], reading: str) -> Table:
+    """Return the SNR of every case in one reading; a star marks the best that does not know the truth."""
+    longest_first = sorted((case.methods for case, _ in chosen), key=len, reverse=True)
+    names = list(dict.fromkeys(method.name for methods in longest_first for method in methods))
     columns = []
     for _, rows in chosen:
-        values = {name: [_metric(r, "snr_corrupted") for r in found] for name, found in rows.items()}
+        values = {name: [_metric(r, f"snr_{reading}") for r in found] for name, found in rows.items()}
         centre = {
             name: _average(found)
             for name, found in values.items()
@@ -91,8 +114,11 @@ def _overview(chosen: Sequence[tuple[Case, Rows]]) -> Table:
         best = max(centre.items(), key=lambda item: item[1])[0] if centre else ""
         columns.append({name: mean(found, 2) + (" *" if name == best else "") for name, found in values.items()})
     body = tuple((name, *(column.get(name, "") for column in columns)) for name in names)
-    note = "SNR of the corrupted images in dB, mean ± standard deviation; * is the best that does not know the truth."
-    return Table("All columns, corrupted images", ("method", *(case.label for case, _ in chosen)), body, (note,))
+    what = READINGS[reading] if reading == "mean_per_image" else f"{READINGS[reading]} images"
+    notes = [f"SNR in dB, {what}, mean ± standard deviation; * is the best that does not know the truth."]
+    if reading == "mean_per_image":  # the last of them
+        notes += ["In the tables below: " + READING_NOTE, *_explained([case for case, _ in chosen])[1:]]
+    return Table(f"All columns, {what}", ("method", *(case.label for case, _ in chosen)), body, tuple(notes))
 
 
 def _circle(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
@@ -103,13 +129,13 @@ def _circle(chosen: Sequence[tuple[Case, Rows]]) -> list[Table]:
         "outliers, mean distance from the circle",
         "good points moved by",
         "F1",
-        "seconds",
+        "CPU seconds",
         "parameters",
     )
     digits = {"distance": 4, "moved": 4, "f1": 2}
     body = tuple(
         (method.name, *(mean([_metric(r, name) for r in rows[method.name]], count) for name, count in digits.items()),
-         _seconds(rows[method.name]), method.rule)
+         _cpu_seconds(rows[method.name]), method.rule)
         for method in case.methods
     )  # fmt: skip
     return [Table("A circle of radius 1, 10 % outliers", header, body, (_size(rows),))]
@@ -262,6 +288,16 @@ def _cpu(record: Record) -> float:
     return float(record.get("cpu_seconds") or math.nan)
 
 
+def _cpu_seconds(found: list[Record]) -> str:
+    """Return the CPU seconds of some records as a cell; nothing for what is no fit."""
+    return mean([_cpu(r) for r in found], 2)
+
+
+def _is_old(record: Record) -> bool:
+    """Return whether a fit is of another version of the code than this."""
+    return bool(record["versions"].get("code") != code_digest(record["estimator"]))
+
+
 def _name(method: Method, found: list[Record]) -> str:
     """Return the name of a method, marked if a run used up its budget."""
     return method.name + (" †" if any(r["budget_hit"] for r in found) else "")
@@ -276,7 +312,7 @@ def _size(rows: Rows) -> str:
     seeds = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     noun = "seed" if seeds == "1" else "seeds"
     fits = [record for record in found if record["estimator"] in METHODS.values()]
-    old = sum(record["versions"].get("code") != code_digest(record["estimator"]) for record in fits)
+    old = sum(map(_is_old, fits))
     stale = f" {old} of {len(fits)} results are of another version of the code: run into a new folder." if old else ""
     return f"{found[0]['shape'][0]} × {found[0]['shape'][1]}, {found[0]['corruption']}, {seeds} {noun}.{stale}"
 
@@ -298,13 +334,20 @@ def _footnotes(rows: Rows) -> list[str]:
 # --- formats --------------------------------------------------------------------------------------------------------
 
 
-def markdown(heading: str, found: Sequence[Table], figures: Sequence[str] = ()) -> str:
-    """Return a page of tables, then figures, as Markdown."""
-    lines = [f"# {heading}", ""]
+def markdown(heading: str, begin: str, found: Sequence[Table], figures: Figures = ()) -> str:
+    """Return a page of tables, each with its figures, as Markdown; figures of no table are at the end."""
+    lines = [f"# {heading}", "", begin, ""]
     for table in found:
         lines += [f"## {table.title}", "", _row(table.header), "|" + "---|" * len(table.header)]
         lines += [*map(_row, table.rows), "", *(f"{note}\n" for note in table.notes)]
-    return "\n".join([*lines, *(f"![{name}]({name})\n" for name in figures)])
+        lines += [f"![{words}]({name})\n" for name, words in _of(table.title, found, figures)]
+    return "\n".join([*lines, *(f"![{words}]({name})\n" for name, words in _of("", found, figures))])
+
+
+def _of(title: str, found: Sequence[Table], figures: Figures) -> list[tuple[str, str]]:
+    """Return file and words of the figures below the table of a title; without a title, of those below none."""
+    titles = {table.title for table in found}
+    return [(name, words) for name, words, below in figures if (below if below in titles else "") == title]
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -320,15 +363,16 @@ STYLE = (
 )
 
 
-def page(heading: str, found: Sequence[Table], figures: Sequence[str] = ()) -> str:
-    """Return a page of tables, then figures, as HTML."""
+def page(heading: str, begin: str, found: Sequence[Table], figures: Figures = ()) -> str:
+    """Return a page of tables, each with its figures, as HTML; figures of no table are at the end."""
     e: Callable[[str], str] = html.escape
     parts = [f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{e(heading)}</title><style>{STYLE}</style>",
-             f"<h1>{e(heading)}</h1>"]  # fmt: skip
+             f"<h1>{e(heading)}</h1><p>{e(begin)}</p>"]  # fmt: skip
     for table in found:
         head = "".join(f"<th>{e(cell)}</th>" for cell in table.header)
         body = "".join("<tr>" + "".join(f"<td>{e(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
         parts.append(f"<h2>{e(table.title)}</h2><table><tr>{head}</tr>{body}</table>")
         parts += [f"<p>{e(note)}</p>" for note in table.notes]
-    parts += [f"<img src='{e(name)}' alt='{e(name)}'>" for name in figures]
+        parts += [f"<img src='{e(name)}' alt='{e(words)}'>" for name, words in _of(table.title, found, figures)]
+    parts += [f"<img src='{e(name)}' alt='{e(words)}'>" for name, words in _of("", found, figures)]
     return "\n".join(parts) + "\n"

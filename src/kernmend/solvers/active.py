@@ -163,7 +163,10 @@ class _Round:
         """Return the objective at `A`, with eigenvectors a little beyond the cut-off; `near` nearly spans these."""
         K, rho = objective.kernel.gram(A), penalty.rho
         cut = NEARLY * cutoff_from_rho(rho)
-        s, U = objective.eigen(K, cut) if near is None else eigenpairs_near(K, near, cut)
+        if near is None or 2 * near.shape[1] > len(K):  # else there is no room for K near beside it
+            s, U = objective.eigen(K, cut)
+        else:
+            s, U = eigenpairs_near(K, near, cut)
         g = shrink_eigenvalues(s, rho)
         kept = g > 0
         G: Array = (U[:, kept] * -np.square(g[kept])) @ U[:, kept].T
@@ -185,8 +188,9 @@ class _Round:
 
     def over(self, moving: NDArray[np.bool_], own: NDArray[np.bool_]) -> "_Moving":
         """Return the objective of the moving rows, of which some have vectors of their own in the basis."""
-        V = np.empty_like(self.U)
-        V[~own] = np.linalg.qr(self.U[~own])[0]
+        span = np.linalg.qr(self.U[~own])[0]  # as many columns as U, or as it has rows where these are fewer
+        V = np.zeros((len(own), span.shape[1]), dtype=span.dtype)
+        V[~own] = span
         fixed = np.flatnonzero(~moving)
         Q, T = np.linalg.qr(V[fixed])
         K_ff = self.K[np.ix_(fixed, fixed)]
