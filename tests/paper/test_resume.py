@@ -218,3 +218,11 @@ def test_rotations_are_those_of_coil_20_alone():
     for before, after in zip(whole.cases, small.cases, strict=True):
         assert after.data.rotations == (1 if after.data.name == "coil" else before.data.rotations)
         assert after.methods == before.methods
+
+
+def test_without_tuned_rows_no_grid_is_searched():
+    whole, fast = (experiments.get("denoise", tuned=tuned) for tuned in (True, False))
+    assert any(method.grid for case in whole.cases for method in case.methods)
+    assert not any(method.grid for case in fast.cases for method in case.methods)
+    for before, after in zip(whole.cases, fast.cases, strict=True):
+        assert [method for method in before.methods if not method.grid] == list(after.methods)

@@ -24,6 +24,7 @@ def _options(command: Any) -> Any:
         click.option("--quick", is_flag=True, help="Small: shows that it works, not what it is worth."),
         click.option("--seeds", type=click.IntRange(min=1), help="Repetitions.  [default: 5 MNIST, 2 COIL-20]"),
         click.option("--rotations", type=click.IntRange(min=1), help="Of each view of COIL-20.  [default: 5]"),
+        click.option("--no-tuned", "tuned", flag_value=False, default=True, help="No rows that are tuned on another seed."),
         click.option("-o", "--out", type=folder, default=Path("paper"), show_default=True, help="Results and pages."),
     )):  # fmt: skip
         command = option(command)
@@ -68,7 +69,7 @@ def all_(**options: Any) -> None:
 @paper.command()
 @click.argument("name", type=click.Choice(NAMES), metavar="NAME")
 @_options
-def show(name: str, quick: bool, seeds: int | None, rotations: int | None, out: Path) -> None:
+def show(name: str, quick: bool, seeds: int | None, rotations: int | None, tuned: bool, out: Path) -> None:
     """Print the tables of an experiment, from the stored results."""
     from kernmend.paper import experiments
     from kernmend.paper.store import Store
@@ -77,7 +78,7 @@ def show(name: str, quick: bool, seeds: int | None, rotations: int | None, out: 
     store = Store(out)
     if not store.path.exists():
         raise click.ClickException(f"there are no results in {out}: say kernmend paper run {name} --out {out}")
-    experiment = experiments.get(name, quick=quick, rotations=rotations)
+    experiment = experiments.get(name, quick=quick, rotations=rotations, tuned=tuned)
     records = store.read()
     click.echo(markdown(experiment.title, lead(experiment, records, seeds), tables(experiment, records, seeds)))
     _pages(experiment, store, seeds)
@@ -88,6 +89,7 @@ def _run(
     quick: bool,
     seeds: int | None,
     rotations: int | None,
+    tuned: bool,
     out: Path,
     jobs: int,
     data: Path | None,
@@ -99,7 +101,7 @@ def _run(
     store, missing = Store(out), ""
     try:
         for name in names:
-            experiment = experiments.get(name, quick=quick, rotations=rotations)
+            experiment = experiments.get(name, quick=quick, rotations=rotations, tuned=tuned)
             outcome = runner.run(experiment, store, seeds=seeds, jobs=jobs, data=data, quiet=quiet)
             missing = outcome.missing or missing
             _tell(name, outcome)
