@@ -24,7 +24,7 @@ def _options(command: Any) -> Any:
         click.option("--quick", is_flag=True, help="Small: shows that it works, not what it is worth."),
         click.option("--seeds", type=click.IntRange(min=1), help="Repetitions.  [default: 5 MNIST, 2 COIL-20]"),
         click.option("--rotations", type=click.IntRange(min=1), help="Of each view of COIL-20.  [default: 5]"),
-        click.option("--no-tuned", "tuned", flag_value=False, default=True, help="No rows that are tuned on another seed."),
+        click.option("--no-tuned", "tuned", flag_value=False, default=True, help="No rows tuned on another seed."),
         click.option("-o", "--out", type=folder, default=Path("paper"), show_default=True, help="Results and pages."),
     )):  # fmt: skip
         command = option(command)
