@@ -72,8 +72,8 @@ def lead(experiment: Experiment, records: dict[str, Record], seeds: int | None =
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     old = sum(map(_is_old, found))
     code = f"code {code_digest()}" if not old else f"{old} of them of another version of the code"
-    hours = sum(_cpu(record) for record in found if not math.isnan(_cpu(record))) / 3600.0
-    return f"{claim} By `kernmend paper`, {when}: {len(found)} fits, {code}, {hours:.2f} hours of CPU time."
+    minutes = sum(_cpu(record) for record in found if not math.isnan(_cpu(record))) / 60.0
+    return f"{claim} By `kernmend paper`, {when}: {len(found)} fits, {code}, {minutes:.1f} minutes of CPU time."
 
 
 # --- images ---------------------------------------------------------------------------------------------------------
