@@ -270,7 +270,8 @@ def test_entries_that_a_wrong_row_lacks_are_not_hidden_in_the_rows_that_are_trie
     found.entries[wrong[0], 2] = True
     good = np.flatnonzero(~found.rows)
     filled = rows.fill(inside)
-    trial = Trial(rows, Fitted(inside, filled, filled, found), good, np.ones(6), 0.9, good[:9], np.random.default_rng(0))
+    fitted = Fitted(inside, filled, filled, found)
+    trial = Trial(rows, fitted, good, np.ones(6), 0.9, good[:9], np.random.default_rng(0))
     tried = trial._with_entries(np.full(9, wrong[0]))
     np.testing.assert_array_equal(tried[:, 2], trial.truth[:, 2])
     assert np.isfinite(tried).all()
