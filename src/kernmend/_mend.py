@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from kernmend.io import ChangeLog, Dataset, read, without_empty
 from kernmend.io._number_format import describe
 from kernmend.io.changes import Found, kept_rows, make_log, words_on_kept, worst_rows
 from kernmend.io.frames import Table, as_table, changed, row_name, settle
-from kernmend.io.known import Known, known_in_file, known_rows
+from kernmend.io.known import LABELS, Known, known_in_file, known_rows
 from kernmend.large.dask import gathered
 
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
@@ -355,6 +355,10 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None, rows
         estimator.fit(source.X)
     if source.columns is not None:  # so that a saved model knows them; without pandas
         estimator.feature_names_in_ = np.array(source.columns, dtype=object)
+    if isinstance(source, Table) and source.row_labels is not None:
+        estimator._row_names = np.array(source.row_labels, dtype=object)
+    if isinstance(source, Dataset) and rows.column is not None:
+        source = replace(source, why_passed={**source.why_passed, rows.column: LABELS})
     settled = settle(estimator.recovered_, source)
     data = source.restore(settled) if isinstance(source, Table) else settled
     found = estimator.outliers_, estimator.outlier_scores_, _suspects(estimator)

@@ -285,7 +285,7 @@ class Trial:
         return [each for group, *of_group in zip(groups, *parts, strict=True) for each in self._of(group, *of_group)]
 
     def _of(
-        self, group: "Group", A: Array, truth: Array, wrong: Array, kinds: Array, changed: NDArray[np.bool_]
+        self, group: "Group", A: Array, truth: Array, wrong: Array, kinds: Any, changed: NDArray[np.bool_]
     ) -> "Iterator[Residuals]":
         """Yield the residuals of one group, which was mended to `A`, for each kind of change."""
         scaled = self._scaled(A, truth, kinds)
