@@ -234,6 +234,9 @@ def test_labels_are_those_of_the_index_of_the_fitted_frame(make, tmp_path):
         assert changes.to_frame()["label"].tolist() == [str(times[row]) for row in changes.records["row"]]
     mended = mend(data)
     assert mended.changes.to_frame()["label"].tolist() == mended.estimator.changes_.to_frame()["label"].tolist()
+    row = int(est.changes_.records["row"][0])
+    assert f"Row {row} · {times[row]} " in str(est.explain(row))
+    assert str(times[row]) in est.report(tmp_path / "page.html").read_text()
     plain = est.fit(data.reset_index(drop=True)).changes_.to_frame()
     assert plain["label"].tolist() == plain["row"].tolist()  # forgotten with the fit
 

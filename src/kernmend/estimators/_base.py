@@ -129,7 +129,8 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             A few lines of text.
         """
         check_is_fitted(self)
-        return _summary.summary(lazy.gathered(self))
+        names = getattr(self, "_row_names", None)
+        return _summary.summary(lazy.gathered(self), str if names is None else lambda row: f"{row} · {names[row]}")
 
     def report_data(
         self, *, columns: Any = None, row_labels: Any = None, image_shape: Any = None, max_rows: int = 200
@@ -143,7 +144,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         columns : sequence of str, optional
             Names of the columns; by default those of the DataFrame that `fit` saw.
         row_labels : sequence of str, optional
-            Names of the rows; by default their numbers.
+            Names of the rows; by default the index of the DataFrame that `fit` saw, or their numbers.
         image_shape : (height, width) or (height, width, 3), optional
             If the rows are flattened images.
         max_rows : int, default=200
@@ -158,8 +159,9 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         from kernmend.report import report_data
 
         est = lazy.of_landmarks(self)
-        if est is not self and row_labels is None:
-            row_labels = [str(row) for row in est._landmark_rows]
+        if row_labels is None:
+            names = getattr(self, "_row_names", None)
+            row_labels = names if est is self else [str(row) for row in est._landmark_rows]
         return report_data(est, columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
 
     def report(

@@ -269,7 +269,7 @@ def explain(est: Any, row: int) -> Explanation:
         "cells": _cells(est, row, old, new, told) if told.any() else (),
         "nearest": _nearest(est, row, est._row_mender.enter(np.where(np.isnan(new), old, new))),
     }
-    words = sentences(row, by_share=by_share(est), **facts)
+    words = sentences(row, by_share=by_share(est), names=getattr(est, "_row_names", None), **facts)
     return Explanation(row, changed=bool(changed.any()), sentences=words, **facts)
 
 

@@ -139,12 +139,17 @@ def sentences(
     cells: Sequence[CellReason],
     nearest: Sequence[int],
     by_share: bool = False,
+    names: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """Return in words why a row was flagged or was not, what became of its cells, and which good rows are nearest.
 
-    `by_share` says that a given share of the rows was flagged.
+    `by_share` says that a given share of the rows was flagged, `names` are those of all rows.
     """
-    out = [f"Row {row} {_verdict(flagged, suspect, score, threshold, confidence, whole, by_share)}."]
+
+    def called(number: int) -> str:
+        return str(number) if names is None else f"{number} · {names[number]}"
+
+    out = [f"Row {called(row)} {_verdict(flagged, suspect, score, threshold, confidence, whole, by_share)}."]
     told = [cell.sentence(whole=whole or not flagged) for cell in cells[:MOST_CELLS]]
     out += [f"{text}." for text in told]
     if len(cells) > MOST_CELLS:
@@ -152,7 +157,7 @@ def sentences(
     if flagged and not cells:
         out.append("Nothing was changed: mending left every value where it was.")
     if nearest:
-        out.append(f"The nearest good rows are {', '.join(map(str, nearest))}.")
+        out.append(f"The nearest good rows are {', '.join(map(called, nearest))}.")
     return tuple(out)
 
 
