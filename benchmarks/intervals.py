@@ -236,7 +236,7 @@ class Found:
 
     def table(self, head: str, *, goal: bool = False) -> str:
         """Return a table; `goal` marks coverage that misses it."""
-        heads = (head, "values", "sets", "number", "coverage", "width, median set", "unsure")
+        heads = (head, "values", "coverage", "width, median set", "unsure", "sets", "number")
         lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
         for (name, part), rows in self.sets.items():
             share, _, unsure, *_ = np.mean(rows, axis=0)
@@ -245,7 +245,7 @@ class Found:
             error = np.std([each[0] for each in rows]) / np.sqrt(len(rows))
             covers = f"{100 * share:.1f} ± {100 * error:.1f} %{' (missed)' if missed else ''}"
             lines.append(
-                f"| {name} | {part} | {len(rows)} | {number:,} | {covers} | {width:.2f} | {100 * unsure:.0f} % |"
+                f"| {name} | {part} | {covers} | {width:.2f} | {100 * unsure:.0f} % | {len(rows)} | {number:,} |"
             )
         return "\n".join(lines)
 

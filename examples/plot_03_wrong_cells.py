@@ -26,7 +26,7 @@ print(mended.summary())
 # %%
 # What was changed
 # ----------------
-log = mended.estimator.changes_.to_frame(times, station.columns)
+log = mended.estimator.changes_.to_frame()
 log = log.round({"old": 2, "new": 2, "low": 2, "high": 2})
 log[["label", "column", "old", "new", "low", "high", "kind"]]
 

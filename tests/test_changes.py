@@ -222,6 +222,37 @@ def test_a_table_of_changes_has_the_names_of_the_fitted_frame():
         assert changes.to_frame()["column"].tolist() == ["abcdef"[j] for j in changes.records["column"]]
 
 
+@pytest.mark.parametrize("make", [KernelRecovery, lambda: RecoverySearch(n_iter=1, n_splits=1)])
+def test_labels_are_those_of_the_index_of_the_fitted_frame(make, tmp_path):
+    """As they are through `kernmend.mend`; also after the model was saved, and of new rows."""
+    X = table()[1]
+    times = pd.date_range("2026-01-01", periods=len(X), freq="h")
+    data = pd.DataFrame(X, columns=list("abcdef"), index=times)
+    est = make().fit(data)
+    again = load(est.save(tmp_path / "model"))
+    for changes in (est.changes_, est.changes_of(data), again.changes_, est.changes_[2:5]):
+        assert changes.to_frame()["label"].tolist() == [str(times[row]) for row in changes.records["row"]]
+    mended = mend(data)
+    assert mended.changes.to_frame()["label"].tolist() == mended.estimator.changes_.to_frame()["label"].tolist()
+    row = int(est.changes_.records["row"][0])
+    assert f"Row {row} · {times[row]} " in str(est.explain(row))
+    assert str(times[row]) in est.report(tmp_path / "page.html").read_text()
+    plain = est.fit(data.reset_index(drop=True)).changes_.to_frame()
+    assert plain["label"].tolist() == plain["row"].tolist()  # forgotten with the fit
+
+
+def test_labels_of_batches_are_those_of_the_last_one():
+    X = table()[1]
+    est = KernelRecovery()
+    for start in (0, 75):
+        batch = pd.DataFrame(X[start : start + 75], index=[f"row {start + i}" for i in range(75)])
+        batch.columns = list("abcdef")
+        est.partial_fit(batch)
+        frame = est.changes_.to_frame()
+        assert len(frame)
+        assert frame["label"].tolist() == [f"row {start + row}" for row in frame["row"]]
+
+
 def test_without_pandas_a_table_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="needs pandas"):

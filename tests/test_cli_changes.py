@@ -147,6 +147,8 @@ def test_a_column_says_which_rows_are_good_or_wrong(kernmend, tmp_path):
     assert (facts["known_good"], facts["known_wrong"]) == (1, 1)
     assert sorted(facts["flagged_rows"]) == [7, 100]
     again = library.mend(data, labels="checked")
+    for mended, name in ((library.mend(path, labels="checked"), "a.html"), (again, "b.html")):
+        assert "holds the labels" in mended.report(path.with_name(name)).read_text()
     assert np.flatnonzero(again.flags).tolist() == [7, 100]
     assert library.mend(path, labels="checked").flags.tolist() == again.flags.tolist()
 

@@ -8,6 +8,7 @@ from test_intervals import table
 
 from kernmend import KernelRecovery
 from kernmend.estimators._trust import believed, confidence
+from kernmend.repair.changes import in_words
 from kernmend.repair.explain import CellReason, Explanation
 
 pytestmark = pytest.mark.usefixtures("quick_settings")
@@ -77,8 +78,36 @@ def test_what_the_other_columns_say():
     line = LinearRegression().fit(np.delete(others, 5, axis=0), np.delete(truth[:, 3], 5))
     assert abs(cell.expected - line.predict(others[[5]])[0]) < 0.05
     assert cell.spread == pytest.approx(np.std(truth[:, 3] - line.predict(others)), rel=0.2)
-    words = f"column 3 is {X[5, 3]:.4g} where the other columns of this row say {cell.expected:.4g} ± {cell.spread:.2g}"
-    assert f"{words}, and no good row is above {cell.highest:.4g}" in str(est.explain(5))
+    words = f"where the other columns of this row say {cell.expected:.4g}, give or take {cell.spread:.2g}"
+    assert f"column 3 is {X[5, 3]:.4g} {words}, and no good row is above {cell.highest:.4g}" in str(est.explain(5))
+
+
+def test_plus_minus_is_half_of_the_interval_wherever_it_is_said(data):
+    """In explanations, their page, and the reasons of the list of changes; a standard deviation is in words."""
+    est = fit(data)
+    known = 0
+    for change in est.changes_.records:
+        half = (change["high"] - change["low"]) / 2.0
+        cell = next(cell for cell in est.explain(change["row"]).cells if cell.column == change["column"])
+        said = cell.sentence(whole=True)
+        if "±" in change["reason"]:
+            known += 1
+            assert f"{in_words(change['new'])} ± {in_words(half, 2)}" in change["reason"]
+            assert f"{in_words(change['new'])} ± {in_words(half, 2)}" in said
+        assert said.count("±") == change["reason"].count("±") <= 1
+    assert known > 3
+
+
+def test_an_interval_that_a_bound_has_cut_off_is_told_by_its_ends():
+    X = np.abs(np.random.default_rng(0).standard_normal((200, 2)) @ np.random.default_rng(1).random((2, 5)))
+    X[3, 2] = 30.0
+    est = KernelRecovery(bounds=(0.0, 60.0), interval=0.99).fit(X)
+    assert not est.unsure_[3].all()
+    for change in est.changes_.records:
+        new, low, high = (float(change[name]) for name in ("new", "low", "high"))
+        even = abs((high - new) - (new - low)) <= 0.01 * (high - low)
+        words = f"± {in_words((high - low) / 2, 2)}" if even else f"({in_words(low)} to {in_words(high)})"
+        assert est.unsure_[change["row"], change["column"]] or words in change["reason"]
 
 
 def test_the_nearest_rows_are_good_and_near(data):
@@ -295,7 +324,8 @@ def test_reasons_are_written_as_people_write_numbers():
     told = est.explain(5)
     (change,) = (one for one in est.changes_ if one["row"] == 5)
     assert change["reason"].startswith("it is -700000 where the other columns of this row say ")
-    assert f"; it became {change['new']:.0f} ({change['low']:.0f} to {change['high']:.0f})." in str(told)
+    half = (change["high"] - change["low"]) / 2.0
+    assert f"; it became {change['new']:.0f} ± {in_words(half, 2)}." in str(told)
     for text in (change["reason"], str(told), told._repr_html_()):
         assert "e+0" not in text
     assert repr(told) == f"<Explanation: {told.sentences[0]}>"

@@ -260,6 +260,23 @@ def test_more_entries_are_tried_than_were_found():
     assert 0.05 < more < conformal.MORE
 
 
+def test_entries_that_a_wrong_row_lacks_are_not_hidden_in_the_rows_that_are_tried(known):
+    """A missing entry may be marked, since the row was judged with it filled in; it is no error that was seen."""
+    X, rows = table()[1], known._row_mender
+    inside = rows.enter(X)
+    found = rows.judge(X)
+    wrong = np.flatnonzero(found.rows)
+    inside[wrong[0], 2] = np.nan
+    found.entries[wrong[0], 2] = True
+    good = np.flatnonzero(~found.rows)
+    filled = rows.fill(inside)
+    fitted = Fitted(inside, filled, filled, found)
+    trial = Trial(rows, fitted, good, np.ones(6), 0.9, good[:9], np.random.default_rng(0))
+    tried = trial._with_entries(np.full(9, wrong[0]))
+    np.testing.assert_array_equal(tried[:, 2], trial.truth[:, 2])
+    assert np.isfinite(tried).all()
+
+
 def test_rows_in_units_of_their_own_get_them_after_the_error():
     rng = np.random.default_rng(0)
     truth = np.sin(np.linspace(0, 6, 50)) * rng.uniform(1, 9, (8, 1)) + rng.uniform(-5, 5, (8, 1))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from kernmend.io import ChangeLog, Dataset, read, without_empty
 from kernmend.io._number_format import describe
 from kernmend.io.changes import Found, kept_rows, make_log, words_on_kept, worst_rows
 from kernmend.io.frames import Table, as_table, changed, row_name, settle
-from kernmend.io.known import Known, known_in_file, known_rows
+from kernmend.io.known import LABELS, Known, known_in_file, known_rows
 from kernmend.large.dask import gathered
 
 KNOW_GOOD_ROWS = ("kernel", "search")  # methods that take rows known to be good
@@ -118,12 +118,14 @@ class Mended:
         Path
             Where it was written.
         """
-        from kernmend.report import Applied, report_data, telling_of, write_page
+        from kernmend.report import Applied, listed_passed, report_data, telling_of, write_page
 
         source = self._source
         facts = {name: getattr(source, name) for name in ("columns", "row_labels", "image_shape")}
         if not isinstance(source, Dataset):
-            return Path(self.estimator.report(path, title=title, force=force, **facts))
+            page = self.estimator.report_data(**facts)
+            page["columns"] |= listed_passed(passed_over(source))
+            return write_page(page, Path(path), title=title, force=force)
         # What the file has: rounded as it writes its numbers.
         found = Applied(self._settled, self.flags, self.scores, self.suspects)
         told = telling_of(self.estimator, source.X, found, entries=True)
@@ -355,6 +357,10 @@ def fit(estimator: Any, source: Table | Dataset, good: Array | None = None, rows
         estimator.fit(source.X)
     if source.columns is not None:  # so that a saved model knows them; without pandas
         estimator.feature_names_in_ = np.array(source.columns, dtype=object)
+    if isinstance(source, Table) and source.row_labels is not None:
+        estimator._row_names = np.array(source.row_labels, dtype=object)
+    if rows.column is not None:
+        source = replace(source, why_passed={**source.why_passed, rows.column: LABELS})
     settled = settle(estimator.recovered_, source)
     data = source.restore(settled) if isinstance(source, Table) else settled
     found = estimator.outliers_, estimator.outlier_scores_, _suspects(estimator)
@@ -370,9 +376,14 @@ def file_facts(data: Dataset, A: Array, found: Found) -> Any:
         "pixel" if data.image_shape is not None else describe(whole, None if data.formats is None else data.formats[j])
         for j, whole in enumerate(data.integer.tolist())
     )
-    passed = tuple((name, data.why_passed.get(name, "not made of numbers")) for name in data.passed)
+    passed = passed_over(data)
     name = data.source.name if data.member is None else f"{data.source.name}::{data.member}"
     return FileFacts(name, make_log(data, A, found, among), total, types, passed, data.rows, found.records)
+
+
+def passed_over(source: Table | Dataset) -> tuple[tuple[str, str], ...]:
+    """Return the columns that were passed over, each with the reason."""
+    return tuple((name, source.why_passed.get(name, "not made of numbers")) for name in source.passed)
 
 
 def _suspects(estimator: Any) -> NDArray[np.bool_]:

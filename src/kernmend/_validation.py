@@ -211,3 +211,16 @@ def _check_error(error: Any, names: tuple[str, ...]) -> None:
             f"got {error!r}"
         )
     check_choice("error", error, names)
+
+
+def row_names(X: Any) -> NDArray[Any] | None:
+    """Return the names of the rows of a pandas DataFrame as texts; None where they only are numbered, or have none.
+
+    >>> import pandas as pd
+    >>> row_names(pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"])).tolist(), row_names(pd.DataFrame({"x": [1.0]}))
+    (['a', 'b'], None)
+    """
+    if type(X).__module__.partition(".")[0] != "pandas" or not hasattr(X, "iloc"):
+        return None
+    index = X.index
+    return None if type(index).__name__ == "RangeIndex" else np.array([*map(str, index)], dtype=object)

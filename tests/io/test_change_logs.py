@@ -244,6 +244,27 @@ def test_a_workbook_of_pandas_comes_back_byte_for_byte(tmp_path):
         assert revert(clean, log, tmp_path / "back.xlsx", force=True).path.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize("row", [0, 2, 4])
+def test_a_row_of_a_workbook_that_is_left_without_a_number_comes_back(tmp_path, header, row):
+    """`unsure="blank"` may empty a row: it stays a row, also beside rows that were never any."""
+    import openpyxl
+    import pandas as pd
+
+    path = tmp_path / "in.xlsx"
+    numbers = np.array([[1.5, 2.5], [3.5, 4.5], [np.nan, np.nan], [5.5, 6.5], [7.5, 8.5], [9.5, 1.25]])
+    pd.DataFrame(numbers, columns=["x", "y"]).to_excel(path, index=False, header=header)
+    data = read(path, header=header)
+    assert len(data.X) == 5  # the empty line is none
+    A = mended(data, {(row, 0): np.nan, (row, 1): np.nan, (3, 0): 7.25})
+    log = make_log(data, A, found(data))
+    clean = data.write(tmp_path / "clean.xlsx", A)
+    np.testing.assert_array_equal(read(clean, header=header).X, A)
+    there = [cell.value is not None for line in openpyxl.load_workbook(clean).active for cell in line]
+    assert sum(there) == 8 + 2 * header
+    assert revert(clean, log, tmp_path / "back.xlsx").path.read_bytes() == path.read_bytes()
+
+
 def test_whole_numbers_beyond_floats_come_back(tmp_path):
     import pyarrow
     from pyarrow import parquet

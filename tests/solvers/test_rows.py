@@ -263,3 +263,19 @@ def test_gradients_are_asked_for_only_where_a_step_is_taken():
     assert len(asked) <= len(tried)
     assert sum(asked) <= 20 * 21  # the start, and one for each iteration
     assert sum(asked) < sum(tried)
+
+
+def test_a_row_at_the_bottom_does_not_halve_its_step_to_the_last_digit():
+    """Where no step falls, halving ends as soon as what the step promises is less than the tolerance."""
+    tried = []
+
+    def bottom(A, rows):  # values do not fall any more, though the gradient says so: rounding does that
+        tried.append(len(A))
+        return np.ones(len(A)), np.full(A.shape, 1e-3)
+
+    A, totals, converged = minimise_rows(bottom, np.zeros((3, 2)), tol=1e-5)
+    np.testing.assert_array_equal(A, 0.0)
+    assert totals == [3.0, 3.0]
+    assert converged
+    # The first step promises 1.4e-3, that straight down the same: after eight halvings each it is below 1e-5.
+    assert len(tried) <= 1 + 2 * 9

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernmend._typing import Array
-from kernmend._validation import check_infinite, check_near, check_no_missing, is_far
+from kernmend._validation import check_infinite, check_near, check_no_missing, is_far, row_names
 from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._progress import counting_bar, progress_bar
@@ -70,7 +70,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     _saved: ClassVar[tuple[str, ...]] = (
         *("n_features_in_", "feature_names_in_", "recovered_", "outlier_scores_", "outliers_", "threshold_"),
         *("history_", "objective_", "n_iter_", "stop_reason_", "rank_"),
-        *("_changed_rows", "_originals", "_n_reference"),
+        *("_changed_rows", "_originals", "_n_reference", "_row_names"),
     )
     """What a model file holds besides the parameters. A subclass adds what its `fit` sets."""
     _caches: ClassVar[tuple[str, ...]] = ("_of_landmarks", "_gathered")
@@ -129,7 +129,8 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             A few lines of text.
         """
         check_is_fitted(self)
-        return _summary.summary(lazy.gathered(self))
+        names = getattr(self, "_row_names", None)
+        return _summary.summary(lazy.gathered(self), str if names is None else lambda row: f"{row} · {names[row]}")
 
     def report_data(
         self, *, columns: Any = None, row_labels: Any = None, image_shape: Any = None, max_rows: int = 200
@@ -143,7 +144,7 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         columns : sequence of str, optional
             Names of the columns; by default those of the DataFrame that `fit` saw.
         row_labels : sequence of str, optional
-            Names of the rows; by default their numbers.
+            Names of the rows; by default the index of the DataFrame that `fit` saw, or their numbers.
         image_shape : (height, width) or (height, width, 3), optional
             If the rows are flattened images.
         max_rows : int, default=200
@@ -158,8 +159,9 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         from kernmend.report import report_data
 
         est = lazy.of_landmarks(self)
-        if est is not self and row_labels is None:
-            row_labels = [str(row) for row in est._landmark_rows]
+        if row_labels is None:
+            names = getattr(self, "_row_names", None)
+            row_labels = names if est is self else [str(row) for row in est._landmark_rows]
         return report_data(est, columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
 
     def report(
@@ -232,6 +234,8 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
         """Return X as a float array; ValueError that says where it has what it may not have."""
         options = {"dtype": [np.float64, np.float32], **options}
+        if reset:
+            self._name_rows(X)
         X = validate_data(self, X, ensure_all_finite=False, reset=reset, **options)
         names = getattr(self, "feature_names_in_", None)
         if not np.isfinite(X).all():
@@ -242,6 +246,14 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         if not self._allow_far:
             check_near(X, names)
         return np.asarray(X)
+
+    def _name_rows(self, X: Any) -> None:
+        """Keep the names of the rows that are fitted, where they have some."""
+        names = row_names(X)
+        if names is not None:
+            self._row_names = names
+        else:
+            self.__dict__.pop("_row_names", None)
 
     @staticmethod
     def _far_values(X: Array) -> AbstractContextManager[Any]:

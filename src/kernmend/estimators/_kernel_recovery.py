@@ -368,6 +368,7 @@ class KernelRecovery(Explained, KernelModel):
     def _follow(self, X: Any, learner: Learner, rng: np.random.Generator, recalibrate: bool) -> Array:
         """Mend a later batch against the landmarks, which then follow it; return the batch, checked."""
         lazy.forget(self)
+        self._name_rows(X)
         later, most = self._validate(X, reset=False), most_landmarks(self.landmarks)
         with self._far_values(later):
             batch = batches.follow(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
+from kernmend._validation import row_names
 from kernmend.large import dask as lazy
 from kernmend.large.landmarks import blocks
 from kernmend.linalg.distances import squared_distances
@@ -66,7 +67,7 @@ class Explained:
         new = np.asarray(est.recovered_)[numbers]
         old = new.copy()
         old[np.isin(numbers, est._changed_rows)] = est._originals
-        return list_changes(est, numbers, old, new, found)
+        return list_changes(est, numbers, old, new, found, getattr(est, "_row_names", None))
 
     def changes_of(self, X: Any) -> Changes:
         """Return what `transform` changes in rows, seen or new: every value, with its interval and the reason.
@@ -83,7 +84,7 @@ class Explained:
         """
         est: Any = self
         check_is_fitted(est)
-        X = est._validate(X, reset=False)
+        labels, X = row_names(X), est._validate(X, reset=False)
         parts, old, new, numbers = [], [], [], []
         with est._far_values(X):
             for some in blocks(len(X)):
@@ -95,7 +96,7 @@ class Explained:
                 numbers.append(some.start + which)
         together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         rows, before, after = (np.concatenate(each) for each in (numbers, old, new))
-        return list_changes(est, rows, before, after, together)
+        return list_changes(est, rows, before, after, together, labels)
 
     @property
     def confidence_(self) -> Array:
@@ -156,7 +157,7 @@ class Explained:
         fitted: Any = getattr(self, "best_estimator_", self)
         whole._n_reference = len(whole.recovered_) - n
         for est in [whole] if fitted is whole else [whole, fitted]:
-            for name in {*lazy.OF_ROWS, "entry_scores_"} & vars(est).keys():
+            for name in {*lazy.OF_ROWS, "entry_scores_", "_row_names"} & vars(est).keys():
                 setattr(est, name, getattr(est, name)[:n].copy())
             inside = est._changed_rows < n
             est._changed_rows, est._originals = est._changed_rows[inside], est._originals[inside]
@@ -172,8 +173,12 @@ class Explained:
         return self
 
 
-def list_changes(est: Any, numbers: NDArray[np.intp], old: Array, new: Array, found: dict[str, Any]) -> Changes:
+def list_changes(
+    est: Any, numbers: NDArray[np.intp], old: Array, new: Array, found: dict[str, Any], labels: Any = None
+) -> Changes:
     """Return the changes that an estimator made of rows `old` to `new`, whose numbers in the data are `numbers`.
+
+    `labels` are the names of all rows of the data.
 
     `found` has what was found of these rows, by the names of the estimator's attributes. If a share of the rows was
     flagged, no flagged row is one that the user called wrong, however low its score. Unsure values that were left as
@@ -201,7 +206,8 @@ def list_changes(est: Any, numbers: NDArray[np.intp], old: Array, new: Array, fo
     records["accepted"] = made[which]
     known = found["outlier_scores_"][at] <= (-np.inf if by_share(est) else rows.detector.threshold)
     sides = (np.broadcast_to(side, which.shape)[which] for side in ranges(rows, old))
-    return Changes(records, Reasons(whole, known, unsure[which], *sides), getattr(est, "feature_names_in_", None))
+    reasons = Reasons(whole, known, unsure[which], *sides)
+    return Changes(records, reasons, getattr(est, "feature_names_in_", None), labels)
 
 
 def confidence(scores: Array, flags: NDArray[np.bool_], threshold: float) -> Array:
@@ -263,7 +269,7 @@ def explain(est: Any, row: int) -> Explanation:
         "cells": _cells(est, row, old, new, told) if told.any() else (),
         "nearest": _nearest(est, row, est._row_mender.enter(np.where(np.isnan(new), old, new))),
     }
-    words = sentences(row, by_share=by_share(est), **facts)
+    words = sentences(row, by_share=by_share(est), names=getattr(est, "_row_names", None), **facts)
     return Explanation(row, changed=bool(changed.any()), sentences=words, **facts)
 
 

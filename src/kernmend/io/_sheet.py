@@ -4,7 +4,7 @@ The XML is checked by a parser and cut by patterns: a parser that writes would c
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -13,6 +13,8 @@ from xml.sax.saxutils import escape, unescape
 # Patterns of rows and cells; some programs put a prefix before each name.
 ROW = re.compile(r"<(?:\w+:)?row(?P<facts>\s[^>]*?)?(?:/>|>(?P<body>.*?)</(?:\w+:)?row>)", re.DOTALL)
 CELL = re.compile(r"<(?P<p>\w+:)?c(?P<facts>\s[^>]*?)?(?:/>|>(?P<body>.*?)</(?:\w+:)?c>)", re.DOTALL)
+# The name of a row with one blank more behind it than it needs, which means nothing: all its cells were emptied.
+EMPTIED = re.compile(r"<(?:\w+:)?row\s(?=[\s/>])")
 FACT = re.compile(r"\s(\w+)\s*=\s*[\"']([^\"']*)[\"']")
 VALUE = re.compile(r"<(?:\w+:)?v(?:\s[^>]*)?>(.*?)</(?:\w+:)?v>", re.DOTALL)
 ONLY_NUMBER = re.compile(r"<(?P<name>(?:\w+:)?c)(?P<facts>\s[^>]*)><(?:\w+:)?v>[^<]*</(?:\w+:)?v></(?P=name)>")
@@ -51,6 +53,13 @@ class Line:
     end: int
     inner: tuple[int, int] | None
     cells: dict[int, Cell]
+    emptied: bool = False
+    """Whether `with_cells` left nothing in it: it still counts as a row, though others that show nothing do not."""
+
+    @property
+    def filled(self) -> int:
+        """The number of cells that show something."""
+        return sum(bool(cell.text) for cell in self.cells.values())
 
 
 def check_xml(raw: bytes) -> None:
@@ -145,7 +154,9 @@ def lines(xml: str, strings: list[str], dates: set[str]) -> dict[int, Line]:
         if not 1 <= number <= MOST_ROWS or number in found:
             raise ValueError(f"row {number} is not in its place")
         inner = None if match["body"] is None else match.span("body")
-        found[number] = Line(*match.span(), inner, _cells(xml, inner, strings, dates))
+        line = Line(*match.span(), inner, _cells(xml, inner, strings, dates))
+        emptied = inner is not None and not line.filled and EMPTIED.match(xml, line.start) is not None
+        found[number] = replace(line, emptied=emptied)
     return found
 
 
@@ -265,8 +276,21 @@ def without_number(cell: str) -> str | None:
     return f"<{match['name']}{facts}/>"
 
 
-def with_cells(xml: str, line: Line, new: dict[int, str]) -> str:
-    """Return the XML of a row with other cells in some columns; the others stay as they are, character by character."""
+def with_cells(xml: str, line: Line, new: dict[int, str], *, shows: bool) -> str:
+    """Return the XML of a row with other cells in some columns; the others stay as they are, character by character.
+
+    `shows` says whether something is in the row then. One that is emptied gets a blank more behind its name, so that it
+    is known for a row, and loses it when it is filled again.
+    """
+    row = _with_cells(xml, line, new)
+    if shows == line.emptied:
+        name = re.split(r"[\s/>]", row, maxsplit=1)[0]
+        rest = row[len(name) :]
+        row = name + (rest[1:] if line.emptied else f" {rest}")
+    return row
+
+
+def _with_cells(xml: str, line: Line, new: dict[int, str]) -> str:
     row = xml[line.start : line.end]
     if line.inner is None:
         facts = row.rstrip("/>").rstrip()

@@ -73,7 +73,8 @@ class SheetGrid:
             row = self.rows[k]
             line = self.lines[row]
             new = {self.first + j: self._cell(row, self.first + j, text, styles) for j, text in texts.items()}
-            parts += [self.xml[at : line.start], with_cells(self.xml, line, new)]
+            left = any(cell.text for column, cell in line.cells.items() if column not in new)
+            parts += [self.xml[at : line.start], with_cells(self.xml, line, new, shows=left or any(texts.values()))]
             at = line.end
         self.write(temporary, "".join([*parts, self.xml[at:]]) if parts else None)
 
@@ -209,7 +210,7 @@ def _pick(ask: Request, parts: _Parts) -> tuple[str, str, tuple[str, dict[int, L
             raise FileError(f"{ask.path}: has no sheet {ask.member!r}; it has {', '.join(parts.sheets) or 'none'}")
         return ask.member, parts.sheets[ask.member], parts.grid(parts.sheets[ask.member])
     found = {name: parts.grid(member) for name, member in parts.sheets.items()}
-    full = [name for name, (_, rows) in found.items() if sum(_filled(line) for line in rows.values()) > 3]
+    full = [name for name, (_, rows) in found.items() if sum(line.filled for line in rows.values()) > 3]
     if len(full) > 1:
         raise FileError(
             f"{ask.path}: has several sheets, {', '.join(full)}: name the one that is meant, as in "
@@ -218,11 +219,6 @@ def _pick(ask: Request, parts: _Parts) -> tuple[str, str, tuple[str, dict[int, L
     if not full:
         raise FileError(f"{ask.path}: holds no table")
     return full[0], parts.sheets[full[0]], found[full[0]]
-
-
-def _filled(line: Line) -> int:
-    """Return the number of cells of a row that show something."""
-    return sum(bool(cell.text) for cell in line.cells.values())
 
 
 def _texts(line: Line, first: int, width: int, *, formulas: bool) -> list[str]:
@@ -243,13 +239,13 @@ def _table(
     in a column of values, such as totals. A column most of whose cells are formulas is computed, not measured.
     """
     xml, rows = sheet
-    places = [row for row in sorted(rows) if _filled(rows[row])]
+    places = [row for row in sorted(rows) if rows[row].filled]
     columns = [column for row in places for column, cell in rows[row].cells.items() if cell.text]
     if not places:
         raise FileError(f"{ask.path}: the sheet {name} is empty")
     first, width = min(columns), max(columns) - min(columns) + 1
-    most = max(_filled(rows[row]) for row in places)
-    while len(places) > 1 and 2 * _filled(rows[places[0]]) < most:
+    most = max(rows[row].filled for row in places)
+    while len(places) > 1 and 2 * rows[places[0]].filled < most:
         places.pop(0)
     top = [_texts(rows[row], first, width, formulas=True) for row in places[: SAMPLE + 2]]
     missing = frozenset(MISSING | set(ask.missing))
@@ -258,7 +254,8 @@ def _table(
     places, top = places[above:], top[above:]
     found = find_header(top, missing, ask.layout.header)
     header = top[0] if found.names else None
-    data = places[found.names + found.units :]
+    # Rows that mending emptied are rows of the table as they were; what stands above the table is never emptied.
+    data = sorted([*places[found.names + found.units :], *(row for row, line in rows.items() if line.emptied)])
     counts = Counter(c for row in data for c, cell in rows[row].cells.items() if cell.formula)
     computed = {c for c, count in counts.items() if 2 * count > len(data)}
     totals = [r for r in data if any(cell.formula and c not in computed for c, cell in rows[r].cells.items())]

@@ -6,7 +6,7 @@ an integer above 2^53 survives.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v2 as narwhals
@@ -15,7 +15,7 @@ from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._identifiers import measured
+from kernmend.io._identifiers import WORDS, measured
 from kernmend.io._number_format import round_as_written
 
 # Most characters of the name of a row in a sentence.
@@ -34,6 +34,8 @@ class Table:
     bounds: tuple[float, float] | None = None
     integer: NDArray[np.bool_] | None = None
     passed: tuple[str, ...] = ()
+    why_passed: Mapping[str, str] = field(default_factory=dict)
+    """Why a column is passed over, by its name; of those that are not made of numbers nothing is said."""
 
 
 def row_name(source: Any, row: int) -> str:
@@ -96,17 +98,21 @@ def _measured(
     keep = [name for one in keep for name in _named(one, known)]
     table = make(X, columns)
     names = table.columns or ()
-    if columns is not None or table.integer is None or len(set(names)) < len(names):
+    if columns is not None:
+        return replace(table, why_passed=dict.fromkeys(table.passed, "not asked for"))
+    if table.integer is None or len(set(names)) < len(names):
         return table
-    present = ~np.isnan(table.X).all(axis=0)
+    present = np.asarray(~np.isnan(table.X).all(axis=0))
     stay = present & ~np.isin(np.array(names, dtype=object), list(keep))
+    why = {name: "to be kept" if full else "empty" for name, full in zip(names, present, strict=True)}
     if stay.any():
-        stay[stay] = measured(
-            [name for name, own in zip(names, stay, strict=True) if own], table.X[:, stay], table.integer[stay]
-        )[0]
+        own = [name for name, one in zip(names, stay, strict=True) if one]
+        stay[stay], found = measured(own, table.X[:, stay], table.integer[stay])
+        why |= {own[j]: WORDS[reason] for j, reason in found}
     if stay.all():
         return table
-    return make(X, [name for name, own in zip(names, stay, strict=True) if own])
+    left = make(X, [name for name, one in zip(names, stay, strict=True) if one])
+    return replace(left, why_passed={name: why[name] for name in left.passed if name in why})
 
 
 def _named(column: str, known: Sequence[str]) -> Sequence[str]:

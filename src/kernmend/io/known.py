@@ -16,11 +16,16 @@ UNKNOWN = frozenset([*(text.lower() for text in MISSING), "?", "unknown"])
 """What a column may say of a row, in any case of letters."""
 
 
+LABELS = "holds the labels: which rows are good or wrong"
+"""Why a column that says so is passed over."""
+
+
 class Known(NamedTuple):
-    """Masks of the rows that are known to be good, and of those that are known to be wrong."""
+    """Masks of the rows that are known to be good, and of those that are known to be wrong; the column that says so."""
 
     good: NDArray[np.bool_]
     wrong: NDArray[np.bool_]
+    column: str | None = None
 
 
 def known_rows(words: Sequence[Any], column: str, where: str) -> Known:
@@ -34,7 +39,7 @@ def known_rows(words: Sequence[Any], column: str, where: str) -> Known:
         if word not in GOOD | WRONG | UNKNOWN:
             advice = "it must say good, wrong, or nothing"
             raise FileError(f"{where}: column {column!r} says {str(words[row])[:40]!r} of row {row}: {advice}")
-    return Known(np.array([word in GOOD for word in said]), np.array([word in WRONG for word in said]))
+    return Known(np.array([word in GOOD for word in said]), np.array([word in WRONG for word in said]), column)
 
 
 def known_in_file(data: Dataset, column: str) -> Known:
@@ -46,4 +51,4 @@ def known_in_file(data: Dataset, column: str) -> Known:
     if place in data.places:
         raise FileError(f"{data.source}: column {column!r} is made of numbers: it must say good, wrong, or nothing")
     rows = np.arange(len(data.X)) if data.rows is None else data.rows
-    return known_rows(data.cells.texts(rows, np.full(len(rows), place)), column, str(data.source))
+    return known_rows(data.cells.texts(rows, np.full(len(rows), place)), names[place], str(data.source))

@@ -20,6 +20,9 @@ CHANGE = np.dtype(
 chance of a good value (or row) being as far out, why, and whether it is accepted."""
 # Numbers from here on are written with an exponent.
 LARGEST_WRITTEN = 1e9
+# Difference of the two sides of an interval, as a share of its width, from which on they are told apart: less is not
+# seen in two digits.
+UNEVEN = 0.01
 FIELDS = ("row", "label", "column", "old", "new", "low", "high", "kind", "score", "reason", "accepted")
 """The columns of a list of changes as a table."""
 
@@ -61,13 +64,28 @@ def in_words(value: float, digits: int = 4) -> str:
     return f"{value:.0f}" if "e+" in text and abs(value) < LARGEST_WRITTEN else text
 
 
+def with_interval(value: float, low: float, high: float) -> str:
+    """Return a value with its interval in words: ± half of its width, or its ends where a bound has cut it off.
+
+    What is behind ± is always that. NaN as `low` says that there is no interval.
+
+    >>> with_interval(18.3, 17.2, 19.4), with_interval(0.2, 0.0, 1.5), with_interval(3.0, float("nan"), float("nan"))
+    ('18.3 ± 1.1', '0.2 (0 to 1.5)', '3')
+    """
+    if low != low:
+        return in_words(value)
+    below, above = value - low, high - value
+    if abs(above - below) <= UNEVEN * (high - low):
+        return f"{in_words(value)} ± {in_words((high - low) / 2.0, 2)}"
+    return f"{in_words(value)} ({in_words(low)} to {in_words(high)})"
+
+
 def _text(
     old: float, new: float, low: float, high: float, score: float, accepted: bool, missing: bool, whole: bool,
     known: bool, unsure: bool, lowest: float, highest: float,
 ) -> str:  # fmt: skip
     """Return the reason of one change."""
-    said = in_words(new)
-    within = said if unsure or low != low else f"{said} ± {in_words((high - low) / 2.0, 2)}"
+    within = in_words(new) if unsure else with_interval(new, low, high)
     doubt = f"; unsure: the column as a whole says {in_words(low)} to {in_words(high)}" if unsure else ""
     if not accepted:
         doubt += ", and so it was left as it is"
@@ -99,8 +117,8 @@ class Changes(Sequence[Any]):
     reasons : Reasons, optional
         What the reasons are made of, which are written when they are first asked for. Without it those of the records
         stay as they are.
-    names : sequence of str, optional
-        The names of all columns of the data.
+    names, labels : sequence of str, optional
+        The names of all columns of the data, and of all rows.
 
     Examples
     --------
@@ -115,9 +133,9 @@ class Changes(Sequence[Any]):
     18.3
     """
 
-    def __init__(self, records: Any, reasons: Reasons | None = None, names: Any = None) -> None:
+    def __init__(self, records: Any, reasons: Reasons | None = None, names: Any = None, labels: Any = None) -> None:
         self._records = np.asarray(records, dtype=CHANGE)
-        self._reasons, self._names = reasons, names
+        self._reasons, self._names, self._labels = reasons, names, labels
 
     @cached_property
     def records(self) -> Any:
@@ -133,7 +151,7 @@ class Changes(Sequence[Any]):
         if isinstance(which, (int, np.integer)):
             return self.records[which]
         reasons = None if self._reasons is None else self._reasons[which]
-        return Changes(self._records[which].copy(), reasons, self._names)
+        return Changes(self._records[which].copy(), reasons, self._names, self._labels)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.records)
@@ -152,7 +170,7 @@ class Changes(Sequence[Any]):
         Parameters
         ----------
         labels : sequence, optional
-            The names of all rows of the data; by default their numbers.
+            The names of all rows of the data; by default those of the index of the DataFrame, or their numbers.
         columns : sequence of str, optional
             The names of all columns of the data; by default those of the DataFrame that was fitted, or their numbers.
 
@@ -166,6 +184,7 @@ class Changes(Sequence[Any]):
         except ImportError:
             raise ImportError("a list of changes as a DataFrame needs pandas: pip install pandas") from None
         records = self.records
+        labels = self._labels if labels is None else labels
         parts = {name: records[name] for name in FIELDS if name != "label"}
         parts["label"] = parts["row"] if labels is None else np.asarray(labels, dtype=object)[records["row"]]
         columns = self._names if columns is None else columns

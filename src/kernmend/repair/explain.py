@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from kernmend.repair.changes import in_words
+from kernmend.repair.changes import in_words, with_interval
 
 MOST_CELLS = 5
 """Cells that are told of in words; all are in `cells`."""
@@ -16,6 +16,7 @@ MOST_CELLS = 5
 class CellReason:
     """One cell of a row: what it was, what it became, and what it was held against.
 
+    In words, "give or take" is one standard deviation (`spread`), and ± half of the interval (`low` to `high`).
     `low` and `high` bound the true value. `expected` is what the other columns of the row say of the cell (in rows that
     are wrong as a whole, what similar good rows say), `spread` how far good rows are from that, one standard deviation.
     `lowest` and `highest` are the range of the good rows in this column. `score` is -log10 of the chance of a good cell
@@ -41,9 +42,9 @@ class CellReason:
         """Return in words why the cell is what it became."""
         who = "similar rows say" if whole else "the other columns of this row say"
         if self.old != self.old:
-            known = f"{self.name} is missing, and similar rows say {_within(self.new, self.low, self.high)}"
+            known = f"{self.name} is missing, and similar rows say {with_interval(self.new, self.low, self.high)}"
         else:
-            expected = f"{in_words(self.expected)} ± {in_words(self.spread, 2)}"
+            expected = f"{in_words(self.expected)}, give or take {in_words(self.spread, 2)}"
             known = f"{self.name} is {in_words(self.old)} where {who} {expected}"
             if self.old > self.highest:
                 known += f", and no good row is above {in_words(self.highest)}"
@@ -56,7 +57,7 @@ class CellReason:
             return f"{known}; it stays, since {doubt if self.unsure else 'it is in line with it'}"
         if self.unsure:
             return f"{known}; unsure: {doubt}"
-        return known if self.old != self.old else f"{known}; it became {_within(self.new, self.low, self.high)}"
+        return known if self.old != self.old else f"{known}; it became {with_interval(self.new, self.low, self.high)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,12 +139,17 @@ def sentences(
     cells: Sequence[CellReason],
     nearest: Sequence[int],
     by_share: bool = False,
+    names: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """Return in words why a row was flagged or was not, what became of its cells, and which good rows are nearest.
 
-    `by_share` says that a given share of the rows was flagged.
+    `by_share` says that a given share of the rows was flagged, `names` are those of all rows.
     """
-    out = [f"Row {row} {_verdict(flagged, suspect, score, threshold, confidence, whole, by_share)}."]
+
+    def called(number: int) -> str:
+        return str(number) if names is None else f"{number} · {names[number]}"
+
+    out = [f"Row {called(row)} {_verdict(flagged, suspect, score, threshold, confidence, whole, by_share)}."]
     told = [cell.sentence(whole=whole or not flagged) for cell in cells[:MOST_CELLS]]
     out += [f"{text}." for text in told]
     if len(cells) > MOST_CELLS:
@@ -151,7 +157,7 @@ def sentences(
     if flagged and not cells:
         out.append("Nothing was changed: mending left every value where it was.")
     if nearest:
-        out.append(f"The nearest good rows are {', '.join(map(str, nearest))}.")
+        out.append(f"The nearest good rows are {', '.join(map(called, nearest))}.")
     return tuple(out)
 
 
@@ -173,8 +179,3 @@ def _verdict(
     if suspect:
         return f"is unusual and was not changed: {chance}"
     return f"fits the others: {chance}"
-
-
-def _within(value: float, low: float, high: float) -> str:
-    """Return a value with its interval in words."""
-    return f"{in_words(value)} ({in_words(low)} to {in_words(high)})" if low == low else in_words(value)

@@ -36,10 +36,10 @@ def column_facts(est: Any, given: Given, file: FileFacts | None) -> dict[str, An
                 "changed": int(changed[j]),
             }
         )
-    passed = list(file.passed) if file is not None else []
-    return {
-        "lines": lines,
-        "left_out": given.shape[1] - len(lines),
-        "passed": [list(pair) for pair in passed[:LISTED]],
-        "more_passed": max(0, len(passed) - LISTED),
-    }
+    passed = listed_passed(file.passed if file is not None else ())
+    return {"lines": lines, "left_out": given.shape[1] - len(lines)} | passed
+
+
+def listed_passed(passed: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """Return the columns that were passed over, with the reasons, and how many more there are."""
+    return {"passed": [list(pair) for pair in passed[:LISTED]], "more_passed": max(0, len(passed) - LISTED)}

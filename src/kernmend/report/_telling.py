@@ -28,6 +28,7 @@ def telling_of(estimator: Any, X: Array, found: Applied, *, entries: bool = Fals
     """
     out = copy.copy(estimator)
     if not entries:
+        vars(out).pop("_row_names", None)
         for name in OF_CELLS:
             vars(out).pop(name, None)
         if hasattr(out, "suspects_"):

@@ -2,6 +2,7 @@
 
 import inspect
 import shlex
+from functools import partial
 from pathlib import PurePath
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from kernmend._methods import METHODS
 from kernmend._validation import check_count
 from kernmend.estimators._summary import summary
 from kernmend.io.changes import Found, kept_rows, words_on_kept
+from kernmend.io.frames import row_name
 from kernmend.report import _rows
 from kernmend.report._changes import FileFacts, cell_records, change_facts, log_of
 from kernmend.report._given import Given, rounded, worst_first
@@ -62,7 +64,7 @@ def report_data(
         "n_flagged": flagged,
         "n_changed": given.n_changed,
         "n_missing": given.n_missing,
-        "words": [*summary(est).splitlines(), *_on_kept(est, given, file)],
+        "words": _words(est, given, file),
         "stop": {"reason": est.stop_reason_, "words": STOPPED[est.stop_reason_], "n_iter": int(est.n_iter_)},
         "columns": column_facts(est, given, file),
         "scores": scores,
@@ -79,13 +81,14 @@ def report_data(
     return facts | {"left_out": _left_out(facts)}
 
 
-def _on_kept(est: Any, given: Given, file: FileFacts | None) -> list[str]:
-    """Return a sentence on flagged rows in which nothing was changed."""
+def _words(est: Any, given: Given, file: FileFacts | None) -> list[str]:
+    """Return the summary, and a sentence on flagged rows in which nothing was changed; rows by number and name."""
     changed = np.zeros(given.shape[0], dtype=bool)
     changed[given.changed] = True
     records = cell_records(est) if file is None else file.records
     source = SimpleNamespace(rows=None if file is None else file.rows, row_labels=given.row_labels)
-    return words_on_kept(source, kept_rows(Found(est.outlier_scores_, est.outliers_, records), changed))
+    kept = kept_rows(Found(est.outlier_scores_, est.outliers_, records), changed)
+    return [*summary(est, partial(row_name, source)).splitlines(), *words_on_kept(source, kept)]
 
 
 def _commands(est: Any, file: FileFacts | None) -> dict[str, str]:

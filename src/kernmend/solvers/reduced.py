@@ -27,7 +27,7 @@ from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 _MEMORY = 10
 # Number of iterations with B'B held at `start` before it follows A.
 _WARM_UP = 20
-# Number of times that L-BFGS starts anew, without its pairs, where its line search fails.
+# Number of times that L-BFGS starts anew, without its pairs, where its line search fails, or a step changed nothing.
 _RESTARTS = 5
 
 
@@ -187,24 +187,35 @@ class _Descent:
         return len(self.history.records) - self.first > self.history.window and self.history.converged
 
     def run(self, max_iter: int) -> StopReason:
-        """Iterate until convergence or until the history holds `max_iter` iterations; return why it stopped."""
+        """Iterate until convergence or until the history holds `max_iter` iterations; return why it stopped.
+
+        SciPy also stops where one step has left the value exactly as it was. In float32 that is a step shorter than
+        the rounding of A, which pairs that are mostly rounding may ask for far from the minimum: it ends the run only
+        if the next one, without these pairs, does not fall either.
+        """
         if self.space.size == 0:
             return "converged"
+        reason: StopReason = "stalled"
         try:
             for _ in range(1 + _RESTARTS):
                 before = len(self.history.records)
                 if before > max_iter:
                     return "max_iter"
+                value = self._value(self.last.total)
                 result = self._minimise(max_iter + 1 - before)
                 if result.status == 1 or len(self.history.records) > max_iter:
                     return "max_iter"
-                if result.status == 0 or self.converged:
-                    return "converged"
-                if len(self.history.records) == before:
-                    return "stalled"
+                reason = "converged" if result.status == 0 or self.converged else "stalled"
+                if self.converged or not self._value(value) < value:
+                    break
         except KeyboardInterrupt:
             return "interrupted"
-        return "stalled"
+        return reason
+
+    def _value(self, otherwise: float) -> float:
+        """Return the objective after the last iteration of this stage; what is given if it has none."""
+        own = self.history.records[self.first :]
+        return own[-1].objective if own else otherwise
 
     def _minimise(self, budget: int) -> OptimizeResult:
         """Return SciPy's result of a run of L-BFGS over z; free entries are origin + scale z, values in `unit`s."""

@@ -65,7 +65,7 @@ def minimise_rows(
         rows.begin(begun)
         before = rows.f[active]
         taken = rows.try_step(active)
-        ended = taken | rows.given_up(active)
+        ended = taken | rows.given_up(active, tol)
         rows.count[active[ended]] += 1
         _note(trace, rows, active[ended])
         fallen = before - rows.f[active] > tol * np.maximum(np.abs(rows.f[active]), 1e-300)
@@ -104,8 +104,9 @@ class _Box:
 class _Rows:
     """All rows: point `a`, value `f`, gradient `g`, direction and share `step` of it, halvings, iterations done.
 
-    `straight` marks the rows whose direction is that of the gradient, `short` has the number of iterations, up to now,
-    that fell by less than the tolerance.
+    `promised` is what the step tried last would fall by if the value were linear. `straight` marks the rows whose
+    direction is that of the gradient, `short` has the number of iterations, up to now, that fell by less than the
+    tolerance.
     """
 
     function: RowFunction
@@ -117,6 +118,7 @@ class _Rows:
     memory: "Memory"
     direction: Array
     step: Array
+    promised: Array
     halvings: Index
     straight: NDArray[np.bool_]
     count: Index
@@ -135,6 +137,7 @@ class _Rows:
             Memory(A.shape),
             np.zeros_like(A),
             np.ones(n),
+            np.zeros(n),
             zeros.copy(),
             np.zeros(n, dtype=bool),
             zeros,
@@ -148,7 +151,9 @@ class _Rows:
         direction = -self.memory.apply(g, rows, self.scale)
         direction[g == 0.0] = 0.0  # Entries that are fixed, and those that a bound stops.
         self.direction[rows], self.step[rows], self.halvings[rows], self.straight[rows] = direction, 1.0, 0, False
-        self._go_straight(rows[np.einsum("ij,ij->i", direction, g) >= 0])
+        uphill = np.einsum("ij,ij->i", direction, g) >= 0
+        if uphill.any():
+            self._go_straight(rows[uphill])
 
     def _go_straight(self, rows: Index) -> None:
         """Discard the memory of some rows and set their direction to the negative gradient."""
@@ -174,11 +179,18 @@ class _Rows:
         bad = rows[~good]
         self.step[bad] *= 0.5
         self.halvings[bad] += 1
+        self.promised[bad] = -expected[~good]
         return good
 
-    def given_up(self, rows: Index) -> NDArray[np.bool_]:
-        """Return which rows have halved their step too often, even straight down; send the others straight down."""
-        short = self.halvings[rows] >= _MAX_HALVINGS
+    def given_up(self, rows: Index, tol: float) -> NDArray[np.bool_]:
+        """Return which rows have halved their step too often, even straight down; send the others straight down.
+
+        Too often is also where a shorter step promises less than the tolerance: at the bottom of a valley no step
+        falls, and to halve it further would not show more.
+        """
+        halvings = self.halvings[rows]
+        small = (halvings > 0) & (self.promised[rows] < tol * np.abs(self.f[rows]))
+        short = small | (halvings >= _MAX_HALVINGS)
         ended: NDArray[np.bool_] = short & self.straight[rows]
         if np.any(short & ~ended):
             self._go_straight(rows[short & ~ended])
