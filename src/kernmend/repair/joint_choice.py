@@ -29,7 +29,7 @@ from kernmend.repair.calibrate import DOUBT, in_order
 from kernmend.repair.completion import schatten_lam
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
 from kernmend.repair.joint_entries import fill_entries, find_entries
-from kernmend.repair.joint_trial import Axes, Trial, axes, mend_first, onto_span
+from kernmend.repair.joint_trial import Axes, Trial, axes, onto_span, start_of
 from kernmend.repair.mender import Mender, Settings
 
 FROM_DATA = 40
@@ -83,7 +83,7 @@ class Choice:
     flags: NDArray[np.bool_] | None = field(default=None, repr=False)
     """The rows that were found wrong."""
     start: Array | None = field(default=None, repr=False)
-    """The rows with the wrong ones mended once: where the model starts."""
+    """The rows with the wrong ones on their way to where they are mended once: where the model starts."""
     observed: Array | None = field(default=None, repr=False)
     """The rows with wrong entries filled in, where single entries are wrong: what the model takes them for."""
     entries: Settings | None = None
@@ -181,7 +181,7 @@ def choose(
     if best.error.by_entry:
         return choice
     start = X.copy()
-    start[flags] = mend_first(Mender(X[~flags]), X[flags], search.trial.first)
+    start[flags] = start_of(Mender(X[~flags]), X[flags], search.trial.first)
     return replace(choice, start=onto_span(start, X))
 
 

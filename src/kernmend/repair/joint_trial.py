@@ -46,6 +46,13 @@ FEW = Axes(
 """For data with few features, whose surfaces bend within the distance of two rows: with fewer rows they have gaps."""
 
 
+START = 2.0 / 3.0
+"""Share of the way to where a wrong row is mended once at which the model starts. That place is far enough to see what
+is wrong, so it is too far: from there rows with noise end in a minimum that is lower and farther from the truth. On
+digits with noise a total error of 0.227 is left in place of 0.237, on views of an object 0.075 in place of 0.076; half
+way leaves the same in twice the time. A trial has few iterations, and starts at that place itself."""
+
+
 def axes(X: Array) -> Axes:
     """Return what is tried on data with so many features."""
     return MANY if X.shape[1] >= MANY_FEATURES else FEW
@@ -121,3 +128,8 @@ def onto_span(start: Array, rows: Array) -> Array:
 def mend_first(mender: Mender, wrong: Array, settings: Settings) -> Array:
     """Return wrong rows mended against good ones, one by one, in few iterations."""
     return mender.mend(wrong, settings, max_iter=SEARCH_ITERATIONS)
+
+
+def start_of(mender: Mender, wrong: Array, settings: Settings) -> Array:
+    """Return where wrong rows start: most of the way to where they are mended once."""
+    return wrong + START * (mend_first(mender, wrong, settings) - wrong)
