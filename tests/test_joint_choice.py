@@ -13,9 +13,11 @@ from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import EntryError, KernelError
 from kernmend.model.kernels import RBF, Polynomial
 from kernmend.model.tuning import pulls
+from kernmend.repair import joint_plan
 from kernmend.repair.joint import Problem, solve_nuclear
 from kernmend.repair.joint_choice import choose, path_cost, polynomial_kernels, rbf_kernels
-from kernmend.repair.joint_trial import Trial
+from kernmend.repair.joint_trial import START, Trial, mend_first, start_of
+from kernmend.repair.mender import Mender
 
 
 def circle(seed=0, n=80):
@@ -187,6 +189,30 @@ def test_entries_of_a_surface_can_be_told_and_those_of_noise_cannot():
              for X in (truth, noise)]  # fmt: skip
     assert costs[0] < 0.2
     assert costs[1] > 0.6
+
+
+def test_wrong_rows_start_on_their_way_to_where_they_are_mended_once():
+    X = circle()[1]
+    detector, found = Detector.fit(X)
+    trial = Trial.of(X, found.rows, detector, 0)
+    mender, wrong = Mender(X[~found.rows]), X[found.rows]
+    moved, mended = (each(mender, wrong, trial.first) - wrong for each in (start_of, mend_first))
+    np.testing.assert_allclose(moved, START * mended)
+    assert np.linalg.norm(mended) > 0
+
+
+def test_the_path_of_many_rows_has_to_be_asked_for(monkeypatch):
+    X = make_cubic_surface(80, 10, random_state=0)
+    auto, asked = (
+        joint_plan.Planner("rbf", "auto", 2.0, "auto", "auto", "auto", "entries", penalty, False, 0)
+        for penalty in ("auto", "schatten")
+    )
+    assert not auto._path(X, None).nothing
+    monkeypatch.setattr(joint_plan, "PATH_ROWS", 79)
+    plan = auto._path(X, None)
+    assert plan.nothing
+    assert "too many rows" in plan.reason
+    assert not asked._path(X, None).nothing
 
 
 def test_a_clean_surface_comes_back_bit_for_bit_with_errors_of_entries():
