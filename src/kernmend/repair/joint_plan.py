@@ -24,8 +24,8 @@ FEWEST_CHANGED = 0.01
 """Share of the entries that the Schatten path must change to be taken: of clean cubic surfaces it changes up to 0.7 %
 (`python -m benchmarks joint`, the cubic surface without wrong entries)."""
 PATH_ROWS = 1000
-"""Rows up to which the Schatten path is taken without being asked for: each of its hundreds of iterations decomposes the
-Gram matrix of all rows, in 0.15 s at 1,000 and in 8 s at 3,600, where a fit did not end within half an hour."""
+"""Rows up to which the Schatten path is taken without being asked for: each of its hundreds of iterations decomposes
+the Gram matrix of all rows, in 0.15 s at 1,000 and in 8 s at 3,600, where a fit did not end within half an hour."""
 GIVEN = "all that it needs was given"
 
 
