@@ -13,7 +13,7 @@ from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import EntryError, KernelError
 from kernmend.model.kernels import RBF, Polynomial
 from kernmend.model.tuning import pulls
-from kernmend.repair import joint_plan
+from kernmend.repair import joint_plan, joint_trial
 from kernmend.repair.joint import Problem, solve_nuclear
 from kernmend.repair.joint_choice import choose, path_cost, polynomial_kernels, rbf_kernels
 from kernmend.repair.joint_trial import START, Trial, mend_first, start_of
@@ -191,7 +191,7 @@ def test_entries_of_a_surface_can_be_told_and_those_of_noise_cannot():
     assert costs[1] > 0.6
 
 
-def test_wrong_rows_start_on_their_way_to_where_they_are_mended_once():
+def test_wrong_rows_start_on_their_way_to_where_they_are_mended_once(monkeypatch):
     X = circle()[1]
     detector, found = Detector.fit(X)
     trial = Trial.of(X, found.rows, detector, 0)
@@ -199,6 +199,8 @@ def test_wrong_rows_start_on_their_way_to_where_they_are_mended_once():
     moved, mended = (each(mender, wrong, trial.first) - wrong for each in (start_of, mend_first))
     np.testing.assert_allclose(moved, START * mended)
     assert np.linalg.norm(mended) > 0
+    monkeypatch.setattr(joint_trial, "MANY_ROWS", len(X) - 1)
+    np.testing.assert_array_equal(start_of(mender, wrong, trial.first) - wrong, mended)
 
 
 def test_the_path_of_many_rows_has_to_be_asked_for(monkeypatch):

@@ -14,6 +14,7 @@ from kernmend.linalg.distances import squared_distances
 from kernmend.model.kernels import RBF, auto_gamma
 from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, Evidence, Injection, in_order
 from kernmend.repair.mender import Mender, Settings
+from kernmend.solvers.active import MANY_ROWS
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ START = 2.0 / 3.0
 """Share of the way to where a wrong row is mended once at which the model starts. That place is far enough to see what
 is wrong, so it is too far: from there rows with noise end in a minimum that is lower and farther from the truth. On
 digits with noise a total error of 0.227 is left in place of 0.237, on views of an object 0.075 in place of 0.076; half
-way leaves the same in twice the time. A trial has few iterations, and starts at that place itself."""
+way leaves the same in twice the time. A trial, which has few iterations, starts at that place itself, and so does a fit
+of many rows, where only rows that are pulled move: 3,600 images keep 0.138 of their error else, in place of 0.121."""
 
 
 def axes(X: Array) -> Axes:
@@ -131,5 +133,6 @@ def mend_first(mender: Mender, wrong: Array, settings: Settings) -> Array:
 
 
 def start_of(mender: Mender, wrong: Array, settings: Settings) -> Array:
-    """Return where wrong rows start: most of the way to where they are mended once."""
-    return wrong + START * (mend_first(mender, wrong, settings) - wrong)
+    """Return where wrong rows start: most of the way to where they are mended once, or there if rows are many."""
+    mended = mend_first(mender, wrong, settings)
+    return mended if len(mender.L) + len(wrong) > MANY_ROWS else wrong + START * (mended - wrong)
