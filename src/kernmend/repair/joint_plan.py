@@ -34,7 +34,7 @@ class Plan:
     """A problem and how to solve it; `lam` is None where it is best to change nothing.
 
     `rho` is None for the Schatten path. `cost` is what the setting leaves of injected errors, as a share of what doing
-    nothing leaves; NaN where nothing was chosen. `start` is the data, or the data with wrong rows partly mended. `flags`
+    nothing leaves; NaN where nothing was chosen. `start` is the data, or the data with wrong rows half mended. `flags`
     are the rows that were found wrong, where anyone looked. `observed` are the rows with wrong entries filled in as
     `entries` say; then `lam` holds whole rows there.
     """
