@@ -16,15 +16,6 @@ pytestmark = pytest.mark.usefixtures("quick_calibration")
 PAGE = Path(__file__).parents[2] / "docs" / "new_kernel.md"
 
 
-@pytest.fixture(scope="module")
-def page():
-    """What the page defines, once run."""
-    code = re.search(r"^```\{run\} python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)[1]
-    names = {"__name__": "docs"}
-    exec(compile(code, "<docs>", "exec"), names)
-    return names
-
-
 @pytest.fixture
 def named(page, monkeypatch):
     """The class with a line in the table: its name is accepted everywhere."""

@@ -42,7 +42,7 @@ def get(name: str, *, quick: bool = False, rotations: int | None = None, tuned: 
     """Return the experiment of that name; KeyError where there is none.
 
     `rotations` are those of a view of COIL-20. If not `tuned`, methods whose parameters are searched for on a separate
-    seed are left out: on 3,600 images they would take most of a day.
+    seed are left out: on 3,600 images they take most of the time.
     """
     experiment = _BUILDERS[name](quick)
     cases = experiment.cases

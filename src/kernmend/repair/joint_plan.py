@@ -25,7 +25,7 @@ FEWEST_CHANGED = 0.01
 (`python -m benchmarks joint`, the cubic surface without wrong entries)."""
 PATH_ROWS = 1000
 """Rows up to which the Schatten path is taken without being asked for: each of its hundreds of iterations decomposes
-the Gram matrix of all rows, in 0.15 s at 1,000 and in 8 s at 3,600, where a fit did not end within half an hour."""
+the Gram matrix of all rows, in 0.15 s at 1,000 and in 8 s at 3,600, where a fit did not end in 25 CPU minutes."""
 GIVEN = "all that it needs was given"
 
 
