@@ -1,7 +1,6 @@
 """An error model of one's own, the one of docs/new_error.md, wherever an error model can be given."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,6 @@
 """A kernel of one's own, the one of docs/new_kernel.md, wherever a kernel can be named."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
