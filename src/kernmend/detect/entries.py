@@ -136,11 +136,13 @@ class Conditional:
         return out
 
 
-def column_medians(R: Array, seen: NDArray[np.bool_]) -> Array:
-    """Return the median of each column, of those entries that are `seen`; 0 for a column without any."""
-    out: Array = np.median(R, axis=0)
-    for j in np.flatnonzero(~seen.all(axis=0)):
-        out[j] = np.median(R[seen[:, j], j]) if seen[:, j].any() else 0.0
+def column_medians(R: Array) -> Array:
+    """Return the median of each column without its NaN; 0 for a column of nothing else."""
+    seen = ~np.isnan(R)
+    values = np.sort(np.where(seen, R, np.inf), axis=0)
+    count, columns = seen.sum(axis=0), np.arange(R.shape[1])
+    middle = np.array([values[np.maximum(place, 0), columns] for place in ((count - 1) // 2, count // 2)])
+    out: Array = np.where(count > 0, 0.5 * middle.sum(axis=0), 0.0)
     return out
 
 
@@ -170,15 +172,14 @@ class EntryDetector:
     @classmethod
     def fit(cls, Z: Array, equal: NDArray[np.bool_], threshold: float) -> "EntryDetector":
         """Return the detector with tails fitted to the rows `Z`; columns marked in `equal` get no conditional one."""
-        marginal = EntryTail.of(list(Z.T))
+        marginal = EntryTail.of(Z)
         left = np.where(marginal.u(Z) > threshold, np.nan, Z)
         others = Conditional.of(left)
         R = left - others.predict(left, np.arange(len(left)))
         seen = np.isfinite(R)
-        centre = column_medians(R, seen)
-        spread = 1.4826 * column_medians(np.abs(R - centre), seen)
-        columns = [column[ok] for column, ok in zip((R - centre).T, seen.T, strict=True)]
-        conditional = EntryTail.of(columns)
+        centre = column_medians(R)
+        spread = 1.4826 * column_medians(np.abs(R - centre))
+        conditional = EntryTail.of(R - centre)
         # The largest u of a row should be distributed like the largest of d exponential variables. Where it spreads
         # more, tails are heavier than the quantiles of a column showed, and u is reduced to factor (u / high)^power.
         worst = np.maximum((conditional.u(np.nan_to_num(R - centre)) * ~equal).max(axis=1), TINY)

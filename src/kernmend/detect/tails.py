@@ -7,12 +7,13 @@ that good ones hardly reach. `groups.py` does the same for the scores of rows.
 The docstring of the package says what the constants were chosen on.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.linalg.distances import CACHED_ELEMENTS, row_blocks
 
 # Quantiles of the deviations on one side of the median that fix the tail there. Wrong entries lie beyond the upper one.
 SIDE = 0.6, 0.9
@@ -64,19 +65,31 @@ class EntryTail:
     N: Array
 
     @classmethod
-    def of(cls, columns: Sequence[Array]) -> "EntryTail":
-        """Return the tails fitted to columns of deviations from their median."""
+    def of(cls, D: Array) -> "EntryTail":
+        """Return the tails fitted to deviations from the medians of their columns; NaN does not count."""
         low, high = -np.log1p(-np.array(SIDE))
-        sides = []
-        for deviations in columns:
-            far = np.abs(deviations)
-            for sign in (1.0, -1.0):
-                side = far[sign * deviations > TINY]
-                share = max(side.size, 1) / max(deviations.size, 1)
-                bulk = without_end_group(side if side.size >= FEWEST else far[far > TINY], END_GROUP * deviations.size)
-                q_low, q = (max(sorted_quantile(bulk, at), TINY) for at in SIDE) if bulk.size > 3 else (low, high)
-                sides.append((q, np.log(q / q_low) / np.log(high / low), share, max(bulk.size, 4)))
-        q, shape, share, m = np.array(sides).T
+        far, columns = np.ascontiguousarray(np.abs(D).T), np.arange(D.shape[1])
+        count = np.maximum((~np.isnan(far)).sum(axis=1), 1)
+        parts = []
+        for sign in (1.0, -1.0):
+            values, size = _sorted(far, (sign * D > TINY).T)
+            share = np.maximum(size, 1) / count
+            few = size < FEWEST
+            values[few], size[few] = _sorted(far[few], far[few] > TINY)
+            bulk = without_end_group(values, size, END_GROUP * count)
+            values[bulk == 0] = TINY
+            # Quantiles as `np.quantile` defines them, of the first values of each column.
+            quantiles = []
+            for at in SIDE:
+                last = np.maximum(bulk - 1, 0)
+                position = at * last
+                below = position.astype(np.intp)
+                start, end = values[columns, below], values[columns, np.minimum(below + 1, last)]
+                quantiles.append(np.maximum(start + (position - below) * (end - start), TINY))
+            known = bulk > 3
+            q_low, q = (np.where(known, found, other) for found, other in zip(quantiles, (low, high), strict=True))
+            parts.append((q, np.log(q / q_low) / np.log(high / low), share, np.maximum(bulk, 4)))
+        q, shape, share, m = (np.stack(part, axis=1).ravel() for part in zip(*parts, strict=True))
         middle = max(float(np.median(shape)), SHAPES[0])
         chance = middle**2 / m
         true = max(0.0, float(np.mean(np.square(shape - middle) - chance)))
@@ -85,32 +98,35 @@ class EntryTail:
 
     def u(self, D: Array) -> Array:
         """Return u of each deviation, an array of the shape of `D`; 0 for deviations of at most `TINY`."""
-        out = np.zeros(D.shape)
-        for side, sign in enumerate((1.0, -1.0)):
-            q, shape, share, N = (part[side::2] for part in (self.q, self.shape, self.share, self.N))
-            u0 = -np.log1p(-SIDE[1]) * np.minimum(np.abs(D) / q, 1e6) ** (1.0 / shape)
-            out = np.where(sign * D > TINY, N * np.log1p(u0 / N) - np.log(share), out)
+        parts = [(part[0::2], part[1::2]) for part in (self.q, 1.0 / self.shape, np.log(self.share), self.N)]
+        out = np.empty(D.shape)
+        for rows in row_blocks(*D.shape, elements=CACHED_ELEMENTS):
+            above, far = D[rows] > 0.0, np.abs(D[rows])
+            q, power, log_share, N = (np.where(above, *sides) for sides in parts)
+            u0 = -np.log1p(-SIDE[1]) * np.minimum(far / q, 1e6) ** power
+            out[rows] = np.where(far > TINY, N * np.log1p(u0 / N) - log_share, 0.0)
         return out
 
 
-def sorted_quantile(values: Array, at: float) -> float:
-    """Return the quantile `at` of sorted values as `np.quantile` defines it, which is slow for many columns."""
-    position = at * (values.size - 1)
-    below = int(position)
-    return float(values[below] + (position - below) * (values[min(below + 1, values.size - 1)] - values[below]))
+def _sorted(values: Array, counts: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
+    """Return the values of each row that count, sorted and followed by infinite ones, and how many these are."""
+    return np.sort(np.where(counts, values, np.inf), axis=1), counts.sum(axis=1)
 
 
-def without_end_group(values: Array, most: float) -> Array:
-    """Return positive values, sorted, without those beyond the first gap if these are at most `most` values.
+def without_end_group(values: Array, size: NDArray[np.intp], most: Array) -> NDArray[np.intp]:
+    """Return how many of the sorted positive values are left in each row without its end group.
 
-    Such a group (a tenth of a column at -999) would shift the quantiles; whether it is wrong is decided later.
+    Those are the first `size` values of a row; its end group are those beyond the first gap, if these are at most
+    `most`. Such a group (a tenth of a column at -999) would shift the quantiles; whether it is wrong is decided later.
 
-    >>> float(without_end_group(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 900.0, 901.0]), 2).max())
-    8.0
+    >>> values = np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 900.0, 901.0]])
+    >>> without_end_group(values, np.array([10]), np.array([2.0])).tolist()
+    [8]
     """
-    values = np.sort(values)
-    if values.size < 8:
-        return values
-    upper = np.arange(max(values.size // 2, values.size - 1 - int(most)), values.size - 1)
-    cut = upper[values[upper + 1] > GAP * np.maximum(values[upper], TINY)]
-    return values[: cut[0] + 1] if cut.size else values
+    if values.shape[1] < 2:
+        return size
+    last = size[:, np.newaxis] - 1
+    place = np.arange(values.shape[1] - 1)
+    upper = (place >= np.maximum((last + 1) // 2, last - most.astype(np.intp)[:, np.newaxis])) & (place < last)
+    gap = upper & (last >= 7) & (values[:, 1:] > GAP * np.maximum(values[:, :-1], TINY))
+    return np.where(gap.any(axis=1), gap.argmax(axis=1) + 1, size)
