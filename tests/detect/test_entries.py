@@ -133,14 +133,30 @@ def fitted(Z):
     return EntryDetector.fit(Z, np.zeros(Z.shape[1], dtype=bool), threshold(*Z.shape))
 
 
+@pytest.mark.parametrize("shape", [(60, 8), (30, 50)])
+def test_what_a_fit_knows_of_its_rows(shape):
+    """The marginal u of each entry, and its error given the others of its row that are not far out, leave-one-out."""
+    Z = in_robust_units(correlated(3, *shape))
+    Z[4, 2] = 1e4
+    detector, known = fitted(Z)
+    left = np.where(detector.marginal.u(Z) > detector.threshold, np.nan, Z)
+    assert np.isnan(left[4, 2])
+    expected = left - detector.others.predict(left, np.arange(len(Z)))
+    np.testing.assert_array_equal(known.marginal_u, detector.marginal.u(Z))
+    np.testing.assert_array_equal(known.errors, expected)
+    np.testing.assert_array_equal(detector.u(known), detector.find(Z, known)[0])
+    new = Z[:5] + 0.1
+    np.testing.assert_array_equal(detector.u(detector.deviations(new)), detector.find(new)[0])
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_an_entry_wrong_only_given_its_row_is_found_and_mended(seed):
     X = correlated(seed, 300, 20, rank=2, noise=0.1)
     Z, noise = in_robust_units(X), 0.1 / robust_sd(X)
     clean, at = Z.copy(), (np.arange(10), np.arange(10))
     Z[at] -= 15.0 * noise[:10] * np.sign(Z[at])  # towards the middle: far given the row, not in the column
-    detector = fitted(Z)
-    u, wrong, filled = detector.find(Z, np.arange(300))
+    detector, known = fitted(Z)
+    u, wrong, filled = detector.find(Z, known)
     assert (detector.marginal.u(Z)[at] < detector.threshold).all()
     assert wrong[at].all()
     np.testing.assert_array_equal(u[:10].argmax(axis=1), np.arange(10))
@@ -154,14 +170,16 @@ def test_an_entry_wrong_only_given_its_row_is_found_and_mended(seed):
 def test_two_wrong_entries_of_a_row_do_not_hide_each_other(seed):
     X = correlated(seed, 300, 20, rank=2, noise=0.1)
     X[0, [2, 7]] += (1.5, -6.0)
-    _, wrong, _ = fitted(in_robust_units(X)).find(in_robust_units(X), np.arange(300))
+    detector, known = fitted(in_robust_units(X))
+    _, wrong, _ = detector.find(in_robust_units(X), known)
     assert set(np.flatnonzero(wrong[0])) == {2, 7}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_clean_entries_are_left_alone(seed):
     Z = in_robust_units(correlated(seed, 300, 8))
-    u, wrong, filled = fitted(Z).find(Z, np.arange(300))
+    detector, known = fitted(Z)
+    u, wrong, filled = detector.find(Z, known)
     assert wrong.sum() == 0
     np.testing.assert_array_equal(filled, Z)
     assert np.isfinite(u).all()
@@ -170,7 +188,7 @@ def test_clean_entries_are_left_alone(seed):
 
 def test_what_is_filled_in_lies_among_the_entries_of_the_column():
     Z = in_robust_units(correlated(1, 100, 6))
-    detector, new = fitted(Z), np.full((4, 6), 1e6)
+    detector, new = fitted(Z)[0], np.full((4, 6), 1e6)
     new[0, 0] = 0.0
     _, wrong, filled = detector.find(new)
     assert wrong.sum() == 23
@@ -183,7 +201,8 @@ def test_columns_of_equal_entries_have_no_conditional_tail():
     Z[:, 4] = 0.0
     Z[:3, 4] = 1.0
     equal = np.arange(5) == 4
-    u, wrong, _ = EntryDetector.fit(Z, equal, threshold(200, 5)).find(Z, np.arange(200))
+    detector, known = EntryDetector.fit(Z, equal, threshold(200, 5))
+    u, wrong, _ = detector.find(Z, known)
     assert not wrong[:, 4].any()
     np.testing.assert_array_equal(u[3:, 4], 0.0)
 
@@ -193,7 +212,7 @@ def test_an_entry_that_is_as_expected_is_not_blamed_for_another():
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((300, 5))
     Z[:, 4] = Z[:, 0] + 1e-6 * rng.standard_t(1, 300)
-    detector = fitted(Z)
+    detector = fitted(Z)[0]
     new = Z[:20].copy()
     new[:, 2] = 15.0
     wrong = detector.find(new)[1]

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from kernmend._typing import Array
-from kernmend.detect.entries import CONSTANT, EntryDetector
+from kernmend.detect.entries import CONSTANT, Deviations, EntryDetector
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
 from kernmend.detect.tails import FEWEST, robust_sd
@@ -129,9 +129,9 @@ class Detector:
         centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(TESTS * n / alpha))
         Z = (D - centre) / scale
         equal = np.mean(centre == D, axis=0) > CONSTANT
-        entries = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
+        entries, deviations = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
         decide = d <= COLUMNS_PER_ROW * n
-        entry_results = _judged(entries, Z, decide, np.arange(n))
+        entry_results = _judged(entries, Z, decide, deviations)
         # Where entries do not decide, the test of rows is the only one: it need not share alpha with the others.
         cap -= 0.0 if decide else float(np.log(TESTS))
         filled = np.asarray(entry_results[1].any(axis=1))
@@ -173,7 +173,7 @@ class Detector:
         D = distinct(L)[0]
         centre, scale = np.median(D, axis=0), robust_sd(D)
         Z = (D - centre) / scale
-        entries = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.threshold)
+        entries, _ = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.threshold)
         rows = self.rows.against(D)
         return replace(self, centre=centre, scale=scale, entries=entries, rows=rows)
 
@@ -284,14 +284,17 @@ class Detector:
 
 
 def _judged(
-    entries: EntryDetector, Z: Array, decide: bool, rows: NDArray[np.intp] | None = None
+    entries: EntryDetector, Z: Array, decide: bool, fitted: Deviations | None = None
 ) -> tuple[Array, NDArray[np.bool_], Array]:
     """Return u of every entry, the mask of wrong ones, and the rows with expectations in place of wrong entries.
 
-    Where entries do not decide, none is marked wrong and the rows stay as they are: to judge rows again without their
-    most extreme entries would change nothing but the time.
+    `fitted` is what is known of the fitted rows, if `Z` are these. Where entries do not decide, none is marked wrong
+    and the rows stay as they are: to judge rows again without their most extreme entries would change nothing but the
+    time.
     """
-    return entries.find(Z, rows) if decide else (entries.u(Z, rows), np.zeros(Z.shape, dtype=bool), Z)
+    if decide:
+        return entries.find(Z, fitted)
+    return entries.u(fitted or entries.deviations(Z)), np.zeros(Z.shape, dtype=bool), Z
 
 
 def count_u(count: NDArray[np.intp], d: int) -> Array:

@@ -12,6 +12,7 @@ docstring of the package says what the constants were chosen on.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,12 +69,12 @@ class Conditional:
         lam = RIDGE * (1 + 10 * d / n)
         if d > n:
             root = np.linalg.cholesky(V @ V.T + n * lam * np.eye(n))
-            inverse = solve_triangular(root, V, lower=True)
+            inverse = solve_triangular(root, V, lower=True, check_finite=False)
+            A = n * solve_triangular(root, inverse, lower=True, trans=1, check_finite=False)  # (VV' / n + lam I)^-1 V
         else:
             inverse = np.linalg.inv(V.T @ V / n + lam * np.eye(d))
-        out = cls(mean, sd, inverse, lam, d <= n, V, np.zeros(n))
-        A = out.times(V)
-        return replace(out, A=A, free=n - (A * V).sum(axis=1))
+            A = V @ inverse
+        return cls(mean, sd, inverse, lam, d <= n, A, n - np.einsum("ij,ij->i", A, V))
 
     def times(self, V: Array) -> Array:
         """Return V O."""
@@ -146,6 +147,16 @@ def column_medians(R: Array) -> Array:
     return out
 
 
+class Deviations(NamedTuple):
+    """What a fit knows of the entries of its rows: their marginal u, and the errors of expectations, leave-one-out.
+
+    Entries whose marginal u is beyond the threshold have no part in expectations, and an error of NaN.
+    """
+
+    marginal_u: Array
+    errors: Array
+
+
 @dataclass(frozen=True)
 class EntryDetector:
     """Finds wrong entries of rows in robust units.
@@ -170,10 +181,14 @@ class EntryDetector:
     good: Array
 
     @classmethod
-    def fit(cls, Z: Array, equal: NDArray[np.bool_], threshold: float) -> "EntryDetector":
-        """Return the detector with tails fitted to the rows `Z`; columns marked in `equal` get no conditional one."""
+    def fit(cls, Z: Array, equal: NDArray[np.bool_], threshold: float) -> tuple["EntryDetector", Deviations]:
+        """Return the detector with tails fitted to the rows `Z`, and what it knows of the entries of these.
+
+        Columns marked in `equal` get no conditional tail.
+        """
         marginal = EntryTail.of(Z)
-        left = np.where(marginal.u(Z) > threshold, np.nan, Z)
+        marginal_u = marginal.u(Z)
+        left = np.where(marginal_u > threshold, np.nan, Z)
         others = Conditional.of(left)
         R = left - others.predict(left, np.arange(len(left)))
         seen = np.isfinite(R)
@@ -190,19 +205,17 @@ class EntryDetector:
         spread = np.maximum(spread, TINY)
         out = cls(threshold, equal, marginal, others, centre, spread, conditional, power, factor, float(high), Z[:0])
         complete = seen.all(axis=1) & (out._u_of_errors(R) <= threshold).all(axis=1)
-        return replace(out, good=Z[landmarks(Z, np.flatnonzero(complete))])
+        return replace(out, good=Z[landmarks(Z, np.flatnonzero(complete))]), Deviations(marginal_u, R)
 
-    def u(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Return u of every entry, the larger one of its marginal and its conditional u; no row is judged again.
+    def deviations(self, Z: Array) -> Deviations:
+        """Return what is known of the entries of new rows."""
+        marginal_u = self.marginal.u(Z)
+        left = np.where(marginal_u > self.threshold, np.nan, Z)
+        return Deviations(marginal_u, left - self.others.predict(left))
 
-        `rows` are the numbers of these rows among the fitted ones, each then judged leave-one-out; None for new rows.
-        """
-        u = self.marginal.u(Z)
-        return np.maximum(u, self._conditional_u(np.where(u > self.threshold, np.nan, Z), rows))
-
-    def _conditional_u(self, Z: Array, rows: NDArray[np.intp] | None) -> Array:
-        """Return u of every entry given the others of its row; 0 where it is NaN, or too near to its expectation."""
-        return self._u_of_errors(Z - self.others.predict(Z, rows))
+    def u(self, known: Deviations) -> Array:
+        """Return u of every entry, the larger one of its marginal and its conditional u; no row is judged again."""
+        return np.maximum(known.marginal_u, self._u_of_errors(known.errors))
 
     def _u_of_errors(self, errors: Array) -> Array:
         """Return u of entries from the errors of their expectations; 0 where an error is NaN, or too small."""
@@ -211,21 +224,22 @@ class EntryDetector:
         out: Array = np.minimum(u, self.factor * (u / self.high) ** self.power)
         return out
 
-    def find(self, Z: Array, rows: NDArray[np.intp] | None = None) -> tuple[Array, NDArray[np.bool_], Array]:
+    def find(self, Z: Array, fitted: Deviations | None = None) -> tuple[Array, NDArray[np.bool_], Array]:
         """Return u of every entry, the mask of wrong ones, and the rows with expectations in place of wrong entries.
 
-        `rows` are the numbers of these rows among the fitted ones, each then judged leave-one-out; None for new rows.
-        As long as an entry of a row is wrong, one is removed and the row judged again, `ROUNDS` times at most and while
-        at most half of its entries are removed. It is the one with the largest error in units of its column: with
-        normal errors its square is what the squared distance of the row from the others loses without that entry.
+        `fitted` is what `fit` knows of the fitted rows, if `Z` are these: each is then judged leave-one-out. As long as
+        an entry of a row is wrong, one is removed and the row judged again, `ROUNDS` times at most and while at most
+        half of its entries are removed. It is the one with the largest error in units of its column: with normal errors
+        its square is what the squared distance of the row from the others loses without that entry.
         """
-        u = self.marginal.u(Z)
+        u, errors = fitted or self.deviations(Z)
         wrong = u > self.threshold
         left, at = np.where(wrong, np.nan, Z), np.arange(len(Z))
         for again in range(ROUNDS):
-            errors = left[at] - self.others.predict(left[at], None if rows is None else rows[at])
+            if again:
+                errors = left[at] - self.others.predict(left[at], None if fitted is None else at)
             now = self._u_of_errors(errors)
-            u = np.maximum(u, now) if again == 0 else u
+            u = u if again else np.maximum(u, now)
             off = np.abs(np.nan_to_num(errors - self.centre))
             size = off / self.spread * (~self.equal & (off > LEAST))
             hit = (size == size.max(axis=1, keepdims=True)) & (now > self.threshold).any(axis=1, keepdims=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.linalg.distances import CACHED_ELEMENTS, row_blocks
+from kernmend.linalg.distances import cached_blocks
 
 # Quantiles of the deviations on one side of the median that fix the tail there. Wrong entries lie beyond the upper one.
 SIDE = 0.6, 0.9
@@ -100,7 +100,7 @@ class EntryTail:
         """Return u of each deviation, an array of the shape of `D`; 0 for deviations of at most `TINY`."""
         parts = [(part[0::2], part[1::2]) for part in (self.q, 1.0 / self.shape, np.log(self.share), self.N)]
         out = np.empty(D.shape)
-        for rows in row_blocks(*D.shape, elements=CACHED_ELEMENTS):
+        for rows in cached_blocks(*D.shape):
             above, far = D[rows] > 0.0, np.abs(D[rows])
             q, power, log_share, N = (np.where(above, *sides) for sides in parts)
             u0 = -np.log1p(-SIDE[1]) * np.minimum(far / q, 1e6) ** power

@@ -10,7 +10,7 @@ from kernmend._typing import Array
 # Entries of a block of rows, 8 MB of float64: small beside the n×n arrays that the memory is counted in.
 _BLOCK_ELEMENTS = 1 << 20
 # Entries of a block that stays in the cache for several passes, half a megabyte of float64.
-CACHED_ELEMENTS = 1 << 16
+_CACHED_ELEMENTS = 1 << 16
 # Largest number of rows on which a typical distance is measured: a test asks for 5 % of what 3,000 rows have.
 _SOME_ROWS = 500
 # Distance from the centre, in caps, at which entries are clipped: the squares of larger ones would overflow in float32.
@@ -21,6 +21,11 @@ def row_blocks(n_rows: int, n_columns: int, *, elements: int | None = None) -> I
     """Return slices of rows whose blocks of an (n_rows, n_columns) array have `elements` entries (None: a million)."""
     size = max(1, (elements or _BLOCK_ELEMENTS) // max(1, n_columns))
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+
+
+def cached_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Return slices of rows whose blocks of an (n_rows, n_columns) array stay in the cache for several passes."""
+    return row_blocks(n_rows, n_columns, elements=_CACHED_ELEMENTS)
 
 
 def squared_distances(X: Array, Y: Array | None = None) -> Array:
@@ -44,7 +49,7 @@ def capped_squared_distances(X: Array, Y: Array, cap: float) -> Array:
     centre = centre_of(Y)
     Xc, Yc = (np.clip((rows - centre) / cap, -_FAR, _FAR).astype(np.float32) for rows in (X, Y))
     t = np.empty((X.shape[0], Y.shape[0]), dtype=np.float32)
-    for rows in row_blocks(*Y.shape, elements=CACHED_ELEMENTS):
+    for rows in cached_blocks(*Y.shape):
         block = Yc[rows]
         difference = np.empty_like(block)
         for x, out in zip(Xc, t[:, rows], strict=True):
@@ -69,7 +74,7 @@ def centre_of(X: Array) -> Array:
 def squared_distances_by_norms(X: Array, x2: Array, Y: Array, y2: Array) -> Array:
     """Return |x_i - y_j|^2 of rows near the origin, from their squared norms."""
     t: Array = X @ Y.T
-    for rows in row_blocks(*t.shape, elements=CACHED_ELEMENTS):
+    for rows in cached_blocks(*t.shape):
         part = t[rows]
         part *= -2.0
         part += x2[rows, np.newaxis]

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend.linalg.distances import (
-    CACHED_ELEMENTS,
+    cached_blocks,
     centre_of,
     median_squared_distance,
     row_blocks,
@@ -146,7 +146,7 @@ class RadialKernel(Kernel):
 
     def _pullback(self, A: Array, B: Array, K: Array, G: Array) -> Array:
         """Return what `pullback` returns, for `A` and `B` that are centred already; overwrites both `A` and `G`."""
-        for rows in row_blocks(*K.shape, elements=CACHED_ELEMENTS):
+        for rows in cached_blocks(*K.shape):
             G[rows] *= self.slope(K[rows])
         A *= G.sum(axis=1)[:, np.newaxis]
         A -= G @ B
