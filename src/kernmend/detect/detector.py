@@ -32,6 +32,7 @@ from kernmend.detect.entries import CONSTANT, Deviations, EntryDetector
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
 from kernmend.detect.tails import FEWEST, robust_sd
+from kernmend.linalg.order import lexicographic, same_as_before
 
 # Number of good rows that are flagged in a clean data set, on average and by all tests together.
 ALPHA = 0.05
@@ -316,5 +317,9 @@ def distinct(X: Array) -> tuple[Array, NDArray[np.intp]]:
     Copies of a wrong row would predict each other and hide it. Where fewer than `FEWEST` rows differ, all rows
     are returned.
     """
-    rows, where = np.unique(X, axis=0, return_inverse=True)
-    return (rows, where.ravel()) if len(rows) >= FEWEST else (X, np.arange(len(X)))
+    order = lexicographic(X)
+    ordered = X[order]
+    first = np.append(True, ~same_as_before(ordered))
+    where = np.empty(len(X), dtype=np.intp)
+    where[order] = np.cumsum(first) - 1
+    return (ordered[first], where) if np.count_nonzero(first) >= FEWEST else (X, np.arange(len(X)))

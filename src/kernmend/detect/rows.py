@@ -103,7 +103,11 @@ class Neighbours:
         nearest = nearest_rows(squared_distances(Y, self.L), left_out)
         scores = self.scores[nearest]
         scores[np.isnan(scores).all(axis=1)] = self.middle
-        out: Array = self.slope * (np.nanmedian(scores, axis=1) - self.middle)
+        # Sorted, since NaN comes last: faster than `np.nanmedian`.
+        scores.sort(axis=1)
+        count, rows = (~np.isnan(scores)).sum(axis=1), np.arange(len(scores))
+        median = 0.5 * (scores[rows, (count - 1) // 2] + scores[rows, count // 2])
+        out: Array = self.slope * (median - self.middle)
         return out
 
 

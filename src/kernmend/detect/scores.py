@@ -29,6 +29,7 @@ from kernmend._typing import Array
 from kernmend.detect.tails import CLIP
 from kernmend.linalg.distances import median_squared_distance, squared_distances
 from kernmend.linalg.eigen import eigenpairs
+from kernmend.linalg.order import lexicographic
 from kernmend.model.kernels import RBF
 
 Kind = Literal["span", "all", "worst"]
@@ -180,7 +181,7 @@ def nearest_distances(L: Array) -> Array:
 
 def landmarks(Y: Array, rows: NDArray[np.intp], most: int = LANDMARKS) -> NDArray[np.intp]:
     """Return at most `most` of the row numbers `rows`; the choice does not depend on the order of the data."""
-    rows = rows[np.lexsort(Y[rows].T[::-1])]
+    rows = rows[lexicographic(Y[rows])]
     if rows.size <= most:
         return rows
     out: NDArray[np.intp] = rows[np.linspace(0, rows.size - 1, most).astype(np.intp)]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.linalg.order import lexicographic
 from kernmend.model.errors import EntryError, RowError, RowSum
 from kernmend.model.kernels import Kernel
 from kernmend.repair.mender import MAX_REFERENCE, Mender, Settings
@@ -316,7 +317,7 @@ def choose_filling(
 
 def in_order(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     """Return the rows in an order of their own, so that what is drawn from them does not depend on that of the data."""
-    out: np.ndarray[Any, Any] = rows[np.lexsort(rows.T[::-1])]
+    out: np.ndarray[Any, Any] = rows[lexicographic(rows)]
     return out
 
 

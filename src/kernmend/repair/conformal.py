@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Found
+from kernmend.linalg.order import lexicographic
 from kernmend.repair.calibrate import FEW_ENTRIES, in_order
 from kernmend.repair.completion import ENOUGH, TOGETHER, fill_without
 from kernmend.repair.intervals import (
@@ -144,7 +145,7 @@ def _in_order(fitted: Fitted, good: NDArray[np.intp], enough: int) -> NDArray[np
     """Return those of the good rows that lack nothing if there are enough, else all, in an order that is their own."""
     whole = good[~np.isnan(fitted.X[good]).any(axis=1)]
     some = whole if len(whole) >= enough else good
-    return some[np.lexsort(fitted.filled[some].T[::-1])]
+    return some[lexicographic(fitted.filled[some])]
 
 
 def _trials(
@@ -242,7 +243,7 @@ class Trial:
     def _drawn(self, donors: NDArray[np.bool_], count: int | None = None) -> NDArray[np.intp]:
         """Return the numbers of some of the marked rows; None is one for each row that is held out."""
         numbers = np.flatnonzero(donors)
-        numbers = numbers[np.lexsort(self.fitted.filled[numbers].T[::-1])]
+        numbers = numbers[lexicographic(self.fitted.filled[numbers])]
         return np.asarray(numbers[self.rng.integers(0, len(numbers), len(self.held) if count is None else count)])
 
     def missing(self) -> Residuals:
@@ -308,7 +309,7 @@ class Trial:
         """
         # More rows by chance than there are flagged ones would say little more; their order is not that of the data.
         flagged = np.unique(flagged)
-        flagged = flagged[np.lexsort(self.fitted.filled[flagged].T[::-1])]
+        flagged = flagged[lexicographic(self.fitted.filled[flagged])]
         flagged = flagged[evenly(len(flagged), CHANCES)]
         n, L = len(flagged), self.against.mender.L
         rows = self.fitted.filled[flagged]
