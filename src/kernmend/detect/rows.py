@@ -35,7 +35,6 @@ from kernmend.detect.scores import (
     KernelSpan,
     Measure,
     choose_score,
-    error_units,
     inject,
     landmarks,
     nearest_rows,
@@ -206,9 +205,8 @@ class RowDetector:
 
     def against(self, Y: Array) -> "RowDetector":
         """Return a detector whose reference is the good rows `Y`: these set the level of scores; thresholds stay."""
-        measure = self.measure.against(Y[landmarks(Y, np.arange(len(Y)))])
-        span = measure.span
-        measure = replace(measure, units=error_units(span.leave_one_out(measure.eps)[1]))
+        span = self.measure.span.against(Y[landmarks(Y, np.arange(len(Y)))])
+        measure = Measure.of(self.measure.kind, self.measure.eps, span)
         scores = measure.scores_of_span()
         least = least_spread(span.L.shape[1], effective_dimensions(span.L))
         plain = _recentred(self.plain, scores, least)

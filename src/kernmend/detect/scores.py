@@ -85,7 +85,12 @@ class KernelSpan:
     @classmethod
     def of(cls, L: Array, kernel: RBF) -> "KernelSpan":
         """Return the span of the rows `L`."""
-        s, U = eigenpairs(kernel.gram(L))
+        return cls.from_gram(L, kernel, kernel.gram(L))
+
+    @classmethod
+    def from_gram(cls, L: Array, kernel: RBF, K: Array) -> "KernelSpan":
+        """Return the span of the rows `L`, whose Gram matrix is `K`."""
+        s, U = eigenpairs(K)
         centre = L.mean(axis=0)
         return cls(L, kernel, np.maximum(s, 0.0), U, centre, U.T @ (L - centre))
 
@@ -112,20 +117,22 @@ class KernelSpan:
         `projected` is `project(Y)`. `left_out` has for each row of Y the number of a row of L that is left out.
         """
         weight = 1.0 / (self.s + eps)
-        r = 1.0 - np.einsum("ij,ij,j->i", projected, projected, weight)
-        errors = Y - self.centre - projected @ (weight[:, np.newaxis] * self.UL)
+        r = 1.0 - np.square(projected) @ weight
         if left_out is not None:
             U = self.U[left_out]
             both = (projected * U) @ weight
             share = both / (np.square(U) @ weight)
             r += share * both
-            errors += share[:, np.newaxis] * ((U * weight) @ self.UL)
+            projected = projected - share[:, np.newaxis] * U
+        errors = Y - self.centre
+        errors -= (projected * weight) @ self.UL
         return r, errors
 
 
 def error_units(errors: Array) -> Array:
     """Return the unit of the errors of each column: the robust size of its own, and that of all columns, combined."""
-    own = np.median(np.abs(errors), axis=0)
+    ordered = np.sort(np.abs(errors), axis=0)
+    own = 0.5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2])
     together = float(np.mean(np.square(own)))
     out: Array = np.sqrt(np.square(1.4826 * own) + together + np.finfo(np.float64).tiny)
     return out
@@ -207,7 +214,10 @@ class Measure:
     @classmethod
     def of(cls, kind: Kind, eps: float, span: KernelSpan) -> "Measure":
         """Return the measure with the units of the rows of `span`."""
-        return cls(kind, eps, span, error_units(span.leave_one_out(eps)[1]), nearest_distances(span.L))
+        own = span.leave_one_out(eps)
+        out = cls(kind, eps, span, error_units(own[1]), nearest_distances(span.L))
+        out.__dict__["_own"] = own
+        return out
 
     def against(self, L: Array) -> "Measure":
         """Return the measure against other rows, in the same units."""
@@ -215,8 +225,9 @@ class Measure:
 
     def scores_of_span(self) -> Array:
         """Return the score of each row of the span, leave-one-out."""
-        every = np.arange(len(self.span.L))
-        return log_score(self.kind, *self.span.leave_one_out(self.eps), self._entry_units(self.span.L, every))
+        own, units = self._own, self._entry_units(self.span.L, np.arange(len(self.span.L)))
+        self.__dict__.pop("_own")  # as large as the rows, and no longer needed
+        return log_score(self.kind, *own, units)
 
     def scores(self, Y: Array, projected: Array, left_out: NDArray[np.intp] | None = None) -> Array:
         """Return the score of each row of Y; `projected` and `left_out` are those of `KernelSpan.new_rows`."""
@@ -235,9 +246,14 @@ class Measure:
         return out
 
     @cached_property
+    def _own(self) -> tuple[Array, Array]:
+        """What `KernelSpan.leave_one_out` returns of the rows of the span."""
+        return self.span.leave_one_out(self.eps)
+
+    @cached_property
     def _near_squares(self) -> Array:
         """The squared errors of the rows of the span, clipped, which are the units of the rows near them."""
-        errors = self.span.leave_one_out(self.eps)[1]
+        errors = self._own[1]
         out: Array = np.square(np.clip(errors / self.units, -CLIP, CLIP) * self.units)
         return out
 
@@ -290,10 +306,12 @@ def choose_score(L: Array) -> Choice:
     """
     median = median_squared_distance(L) or 1.0
     injected, source = inject(L)
+    distances, to_injected = squared_distances(L), squared_distances(injected, L)
     tried: dict[Kind, list[Choice]] = {kind: [] for kind in (KINDS if L.shape[1] >= MANY_COLUMNS else KINDS[:1])}
     for width in WIDTHS:
-        span = KernelSpan.of(L, RBF(width / median))
-        projected = span.project(injected)
+        kernel = RBF(width / median)
+        span = KernelSpan.from_gram(L, kernel, kernel.profile(distances.copy()))
+        projected = kernel.profile(to_injected.copy()) @ span.U
         for eps in RIDGES:
             r, errors = span.leave_one_out(eps)
             units = error_units(errors)

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Columns that are looked at first, and the factor by which there are more each time that they do not tell all rows
-# apart: of a picture a few pixels do.
-_FIRST, _MORE = 8, 8
+# Columns that are looked at in one round. Few tell most rows apart, and only the others are looked at again.
+_COLUMNS = 16
 
 
 def lexicographic(rows: "np.ndarray[Any, Any]") -> NDArray[np.intp]:
@@ -18,14 +17,34 @@ def lexicographic(rows: "np.ndarray[Any, Any]") -> NDArray[np.intp]:
     >>> lexicographic(np.array([[0, 2, 1], [0, 1, 1], [0, 1, 0]])).tolist()
     [2, 1, 0]
     """
-    some = np.flatnonzero((rows != rows[:1]).any(axis=0))
-    count = _FIRST
-    while True:
-        part = rows[:, some[:count]]
-        order: NDArray[np.intp] = np.lexsort(part.T[::-1]) if part.shape[1] else np.arange(len(rows))
-        if count >= some.size or not same_as_before(part[order]).any():
-            return order
-        count *= _MORE
+    if rows.shape[1] <= _COLUMNS:
+        of_all: NDArray[np.intp] = np.lexsort(rows.T[::-1])
+        return of_all
+    place = np.zeros(len(rows), dtype=np.intp)  # in the order, of the first of the rows that are equal so far
+    equal = np.arange(len(rows))
+    for start in range(0, rows.shape[1], _COLUMNS):
+        part = rows[equal, start : start + _COLUMNS]
+        part = part[:, (part != part[:1]).any(axis=0)]
+        if not part.shape[1]:
+            continue
+        order = np.lexsort((*part.T[::-1], place[equal]))
+        equal, number = equal[order], np.arange(equal.size)
+        group = _runs(np.diff(place[equal]) == 0)
+        run = _runs((group[1:] == group[:-1]) & same_as_before(part[order]))
+        place[equal] += run - group
+        equal = equal[(run != number) | np.append(run[1:] == number[:-1], False)]
+        if not equal.size:
+            break
+    out: NDArray[np.intp] = np.argsort(place, kind="stable")
+    return out
+
+
+def _runs(same: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return for each element the number of the first one of its run; `same` says which are like the one before."""
+    number = np.arange(same.size + 1)
+    number[1:][same] = 0
+    out: NDArray[np.intp] = np.maximum.accumulate(number)
+    return out
 
 
 def same_as_before(rows: "np.ndarray[Any, Any]") -> NDArray[np.bool_]:
