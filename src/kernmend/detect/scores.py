@@ -146,10 +146,18 @@ def log_score(kind: Kind, r: Array, errors: Array, units: Array) -> Array:
     if kind == "span":
         span: Array = np.log(-np.log1p(-np.clip(r, ROUNDING, 1.0 - ROUNDING)))
         return span
-    squares = np.square(errors / units)
+    return log_mean(kind, np.square(errors / units))
+
+
+def log_mean(kind: Kind, squares: Array) -> Array:
+    """Return the logarithm of the mean of the squares of each row that count in a score of this kind.
+
+    For "worst" the order of the `squares` within a row is changed.
+    """
     if kind == "worst":
-        count = max(1, round(WORST * errors.shape[1]))
-        squares = np.partition(squares, -count, axis=1)[:, -count:]
+        count = max(1, round(WORST * squares.shape[1]))
+        squares.partition(squares.shape[1] - count, axis=1)
+        squares = squares[:, -count:]
     out: Array = np.log(np.maximum(squares.mean(axis=1), 1e-30))
     return out
 
@@ -316,11 +324,17 @@ def choose_score(L: Array) -> Choice:
             r, errors = span.leave_one_out(eps)
             units = error_units(errors)
             new_r, new_errors = span.new_rows(injected, projected, eps, source)
-            for kind, choices in tried.items():
-                scores, of_injected = log_score(kind, r, errors, units), log_score(kind, new_r, new_errors, units)
+            if len(tried) > 1:
+                errors, new_errors = np.square(errors / units), np.square(new_errors / units)
+            for kind, choices in tried.items():  # "worst" is the last one: it changes the order of the squares
+                if kind == "span":
+                    scores, of_injected = log_score(kind, r, errors, units), log_score(kind, new_r, new_errors, units)
+                else:
+                    scores, of_injected = log_mean(kind, errors), log_mean(kind, new_errors)
+                scores.sort()
                 rank = np.minimum(ranks(scores, of_injected), RANK_CAP)
-                low, middle = np.percentile(scores, [15.87, 50.0])
-                separation = float(np.median(of_injected) - middle) / max(float(middle - low), ROUNDING)
+                low, middle = (sorted_quantile(scores, at) for at in (0.1587, 0.5))
+                separation = (float(np.median(of_injected)) - middle) / max(middle - low, ROUNDING)
                 choices.append(Choice(kind, span.kernel, eps, rank, float(rank.mean()), separation))
     highest = {kind: max(choices, key=lambda choice: choice.power) for kind, choices in tried.items()}
     best = max(highest.values(), key=lambda choice: choice.power)
@@ -335,6 +349,17 @@ def clearly_positive(differences: Array) -> bool:
 
 
 def ranks(scores: Array, injected: Array) -> Array:
-    """Return for each score of an injected row the share of the other scores that it exceeds."""
-    out: Array = np.searchsorted(np.sort(scores), injected) / scores.size
+    """Return for each score of an injected row the share of the other scores, which are sorted, that it exceeds."""
+    out: Array = np.searchsorted(scores, injected) / scores.size
     return out
+
+
+def sorted_quantile(values: Array, at: float) -> float:
+    """Return the quantile `at` of sorted values as `np.quantile` defines it, which is slow for few values.
+
+    >>> sorted_quantile(np.array([1.0, 2.0, 4.0]), 0.75)
+    3.0
+    """
+    position = at * (values.size - 1)
+    below = int(position)
+    return float(values[below] + (position - below) * (values[min(below + 1, values.size - 1)] - values[below]))
