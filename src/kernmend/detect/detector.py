@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from kernmend._typing import Array
+from kernmend.detect.amounts import Logarithms
 from kernmend.detect.entries import CONSTANT, Deviations, EntryDetector
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
@@ -84,11 +85,12 @@ class Found:
 class Detector:
     """Tells which rows and entries are wrong; the docstring of this module says how.
 
-    `centre` and `scale` are the robust units of the columns, `entries_decide` says whether a wrong entry alone makes
+    `logs` are the logarithms of columns of amounts, `centre` and `scale` the robust units of the columns, `entries_decide` says whether a wrong entry alone makes
     its row wrong. `entries` and `rows` are the detectors of the two kinds, `threshold` and `suspect_threshold` the
     scores (-log10 of a chance) above which a row is flagged or a suspect.
     """
 
+    logs: Logarithms
     centre: Array
     scale: Array
     entries_decide: bool
@@ -123,23 +125,26 @@ class Detector:
         known_good = np.zeros(n_all, dtype=bool) if good is None else good
         known_wrong = np.zeros(n_all, dtype=bool) if wrong is None else wrong
         learned = np.flatnonzero(~known_wrong)
-        D, where = distinct(X[learned])
-        n, d = D.shape
+        distinct_rows, where = distinct(X[learned])
+        n, d = distinct_rows.shape
+        decide = d <= COLUMNS_PER_ROW * n
+        logs = Logarithms.of(distinct_rows) if decide else Logarithms.none(d)
+        D = logs.enter(distinct_rows)
         keep = np.zeros(n, dtype=bool)
         np.logical_or.at(keep, where, known_good[learned])
         centre, scale, cap = np.median(D, axis=0), robust_sd(D), float(np.log(TESTS * n / alpha))
         Z = (D - centre) / scale
         equal = np.mean(centre == D, axis=0) > CONSTANT
         entries, deviations = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
-        decide = d <= COLUMNS_PER_ROW * n
         entry_results = _judged(entries, Z, decide, deviations)
         # Where entries do not decide, the test of rows is the only one: it need not share alpha with the others.
         cap -= 0.0 if decide else float(np.log(TESTS))
         filled = np.asarray(entry_results[1].any(axis=1))
         rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep, filled)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
-        detector = cls(centre, scale, decide, entries, rows, threshold, suspect)
-        found = detector._released(D, detector._combine(Z, *detector._settled(*entry_results, u)))
+        detector = cls(logs, centre, scale, decide, entries, rows, threshold, suspect)
+        results = detector._settled(*entry_results, u)
+        found = detector._released(distinct_rows, detector._combine(distinct_rows, *results))
         return detector, detector._for_all_rows(X, known_good, known_wrong, learned, where, found)
 
     def find(self, X: Array, *, entry_scores: bool = True) -> Found:
@@ -151,14 +156,13 @@ class Detector:
             scores, nothing = self.rows.u(X) / LOG10, np.zeros(X.shape, dtype=bool)
             flags = scores > self.threshold
             return self._with_flags(Found(scores, flags, ~flags, flags, np.broadcast_to(0.0, X.shape), nothing, X))
-        Z = (X - self.centre) / self.scale
-        entry_results = _judged(self.entries, Z, self.entries_decide)
+        entry_results = _judged(self.entries, self._enter(X), self.entries_decide)
         row_u = self.rows.u(entry_results[2] * self.scale + self.centre)
-        return self._combine(Z, *self._settled(*entry_results, row_u))
+        return self._combine(X, *self._settled(*entry_results, row_u))
 
     def row_scores(self, X: Array) -> Array:
         """Return the scores of new rows as wholes: what their entries alone would say does not count."""
-        return self.rows.u(X) / LOG10
+        return self.rows.u(self.logs.enter(X)) / LOG10
 
     def rows_only(self) -> bool:
         """Return whether rows are scored as they are, without wrong entries filled in."""
@@ -166,12 +170,11 @@ class Detector:
 
     def expected(self, X: Array, entries: NDArray[np.bool_]) -> Array:
         """Return the rows with the marked entries replaced by their expectation given the rest of their row."""
-        Z = np.where(entries, np.nan, (X - self.centre) / self.scale)
-        return np.where(entries, self.entries.filled(Z) * self.scale + self.centre, X)
+        return np.where(entries, self._leave(self.entries.filled(np.where(entries, np.nan, self._enter(X)))), X)
 
     def against(self, L: Array) -> "Detector":
         """Return a detector whose reference is the good rows `L`; threshold, kernel and kind of score stay."""
-        D = distinct(L)[0]
+        D = self.logs.enter(distinct(L)[0])
         centre, scale = np.median(D, axis=0), robust_sd(D)
         Z = (D - centre) / scale
         entries, _ = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.threshold)
@@ -180,7 +183,7 @@ class Detector:
 
     def rows_against(self, L: Array) -> "Detector":
         """Return a detector whose reference is the good rows `L`, for `row_scores` alone."""
-        return replace(self, rows=self.rows.against(distinct(L)[0]))
+        return replace(self, rows=self.rows.against(self.logs.enter(distinct(L)[0])))
 
     def judge_against(self, L: Array) -> "Detector":
         """Return a detector whose reference is the good rows `L`, for the scores and flags of rows alone.
@@ -212,20 +215,29 @@ class Detector:
             filled[at[better]], row_u[at[better]] = (Y[better] - self.centre) / self.scale, u[better]
         return entry_u, entries, filled, row_u
 
-    def _combine(self, Z: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
+    def _enter(self, X: Array) -> Array:
+        """Return rows in robust units: logarithms of amounts, medians subtracted, divided by robust deviations."""
+        out: Array = (self.logs.enter(X) - self.centre) / self.scale
+        return out
+
+    def _leave(self, Z: Array) -> Array:
+        """Return rows in robust units as rows of the data."""
+        return self.logs.leave(Z * self.scale + self.centre)
+
+    def _combine(self, X: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
         """Return the results of both tests as one: the u of a row, or that of its most extreme of d entries if larger.
 
         Where no entry is wrong they make a row a suspect, or count for nothing.
         """
-        by_entry = entry_u.max(axis=1) - np.log(Z.shape[1])
+        by_entry = entry_u.max(axis=1) - np.log(X.shape[1])
         unusual = self.entries_decide & (by_entry > self.rows.suspect_threshold)
         as_suspect = np.where(unusual, np.minimum(by_entry, self.rows.threshold), 0.0)
         u = np.maximum(row_u, np.where(entries.any(axis=1), by_entry, as_suspect))
         scores = u / LOG10
         rows = scores > self.threshold
         whole = self._whole(entries, row_u) | (not self.entries_decide)
-        found = Found(scores, rows, ~rows, whole, entry_u / LOG10, entries, filled * self.scale + self.centre)
-        return self._with_flags(found)
+        filled = np.where(entries, self._leave(filled), X)
+        return self._with_flags(Found(scores, rows, ~rows, whole, entry_u / LOG10, entries, filled))
 
     def _whole(self, entries: NDArray[np.bool_], row_u: Array) -> NDArray[np.bool_]:
         """Return which rows are wrong as a whole.

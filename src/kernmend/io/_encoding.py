@@ -22,6 +22,7 @@ KIND = "@"
 MODULES = (
     "kernmend.model.kernels",
     "kernmend.repair.mender",
+    "kernmend.detect.amounts",
     "kernmend.detect.scores",
     "kernmend.detect.detector",
     "kernmend.detect.entries",

@@ -1,0 +1,101 @@
+"""Columns of amounts, in which ratios count: they are judged by their logarithms.
+
+Prices, counts, incomes and concentrations are never negative, differ by factors, and depend on each other by products:
+an order costs quantity times price. As they are, their upper tails are heavy, so that errors hide among good values,
+and linear expectations miss products. By their logarithms their tails are those of other columns, and products are
+sums. Whether a column is one of amounts, its values say (`Logarithms.of`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernmend._typing import Array
+from kernmend.detect.tails import END_GROUP, FEWEST, robust_sd, without_end_group
+
+# Share of the values at each end of a column that does not say whether it is one of amounts: that many may be negative,
+# and wrong. Where this quantile of the positive values lies, logarithms begin to be linear, so that 0 has one. "Tables"
+# in which amounts are judged as they are: spike 5 has an F1 of 0.94 in place of 0.96, drawn of 0.41 in place of 0.45.
+ENDS = 0.01
+
+
+@dataclass(frozen=True)
+class Logarithms:
+    """t(x) = factor log(1 + x / offset) for x >= 0 and factor x / offset for x < 0, in each column of amounts.
+
+    Other columns stay as they are; their `offset` is 0. The factor leaves the spread of a column as it is, so that rows
+    are compared with the same weights as without logarithms.
+    """
+
+    offset: Array
+    factor: Array
+
+    @classmethod
+    def of(cls, X: Array) -> "Logarithms":
+        """Return the logarithms of those columns of `X` that are amounts.
+
+        A column is one of amounts if, but for a share `ENDS` of its values, none is negative, and if its values are
+        likelier as logarithms of a normal variable than as normal ones, by more than the logarithm of their number
+        (BIC). An end group beyond a gap, such as -999 in place of missing values, does not count.
+        """
+        offset, factor = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        for j, column in enumerate(X.T):
+            found = _offset(column)
+            if found > 0.0:
+                offset[j] = found
+                factor[j] = float((robust_sd(X[:, [j]]) / robust_sd(_log(X[:, [j]], found)))[0])
+        return cls(offset, factor)
+
+    @classmethod
+    def none(cls, columns: int) -> "Logarithms":
+        """Return those of so many columns none of which is one of amounts."""
+        return cls(np.zeros(columns), np.ones(columns))
+
+    @cached_property
+    def _at(self) -> NDArray[np.intp]:
+        """The numbers of the columns of amounts."""
+        return np.flatnonzero(self.offset)
+
+    def enter(self, X: Array) -> Array:
+        """Return the rows with logarithms in the columns of amounts."""
+        at = self._at
+        if not at.size:
+            return X
+        out = X.copy()
+        out[:, at] = self.factor[at] * _log(X[:, at], self.offset[at])
+        return out
+
+    def leave(self, T: Array) -> Array:
+        """Return the rows whose logarithms `T` are, but for rounding."""
+        at = self._at
+        if not at.size:
+            return T
+        out, t = T.copy(), T[:, at] / self.factor[at]
+        out[:, at] = self.offset[at] * np.where(t > 0.0, np.expm1(np.maximum(t, 0.0)), t)
+        return out
+
+
+def _log(x: Array, offset: Array | float) -> Array:
+    """Return log(1 + x / offset) for x >= 0 and x / offset for x < 0: one slope at 0, and no value without one."""
+    ratio = x / offset
+    out: Array = np.where(ratio > 0.0, np.log1p(np.maximum(ratio, 0.0)), ratio)
+    return out
+
+
+def _offset(column: Array) -> float:
+    """Return where the logarithms of a column begin to be linear; 0 if it is not one of amounts."""
+    far = np.abs(column - np.median(column))
+    order = np.argsort(far, kind="stable")
+    count = without_end_group(far[order][np.newaxis], np.array([far.size]), np.array([END_GROUP * far.size]))[0]
+    bulk = np.sort(column[order[:count]])
+    positive = bulk[bulk > 0.0]
+    end = int(np.ceil(ENDS * positive.size))
+    values = positive[end : positive.size - end]
+    if values.size < FEWEST or values[0] == values[-1] or np.mean(bulk < 0.0) > ENDS:
+        return 0.0
+    offset = float(np.quantile(positive, ENDS))
+    logarithms = np.log(values + offset)
+    gain = np.log(values.std()) - np.log(logarithms.std()) - logarithms.mean()
+    return offset if gain * values.size > np.log(values.size) else 0.0
