@@ -25,17 +25,17 @@ from benchmarks.real_cases import Case, cases
 from benchmarks.real_sample import Sample
 from benchmarks.real_work import row_figures
 from kernmend.datasets.metrics import f1_score
-from kernmend.detect import Detector, detector, entries, groups, rows, scores, tails
+from kernmend.detect import Detector, amounts, detector, entries, groups, rows, scores, tails
 from kernmend.detect.detector import Found
 from kernmend.io import replacing
 from kernmend.paper.store import Record, Store
 from kernmend.repair.units import Units
 
-MODULES: tuple[ModuleType, ...] = (detector, entries, groups, rows, scores, tails)
+MODULES: tuple[ModuleType, ...] = (amounts, detector, entries, groups, rows, scores, tails)
 INF = float("inf")
 # What stands in place of each constant.
 INSTEAD: dict[str, Any] = {
-    "ALPHA": 0.5, "TESTS": 1, "COLUMNS_PER_ROW": INF, "OTHERS": 1.0, "SLOPE": 1.0,
+    "ENDS": 0.5, "GAIN": INF, "ALPHA": 0.5, "TESTS": 1, "COLUMNS_PER_ROW": INF, "OTHERS": 1.0, "SLOPE": 1.0,
     "RIDGE": 1e-6, "CONSTANT": 1.0, "MAXIMA": (0.1, 0.9), "LEAST": 0.0,
     "SKEW": (-0.5, 0.7), "FEW_DIMENSIONS": (0.0, 0.0), "SCALE_SD": 1.0, "SHARES": np.geomspace(0.004, 0.1, 7),
     "LOWEST": np.array([-0.1, np.log(0.5), -3.0]), "HIGHEST": np.array([0.3, np.log(2.0), 0.5]),

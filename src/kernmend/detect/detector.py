@@ -2,8 +2,8 @@
 
 What happens in `Detector.fit`, from the data to the flags:
 
-1. Repeated rows count once (`distinct`), and columns are brought to robust units: (x - median) / robust standard
-   deviation.
+1. Repeated rows count once (`distinct`), columns of amounts are replaced by their logarithms (`amounts.py`), and all
+   columns are brought to robust units: (x - median) / robust standard deviation.
 2. `entries.py` judges every entry against its column and against the other entries of its row. Wrong entries are
    replaced by their expectations, so that one wrong entry does not make its whole row unusual. Where it still seems to
    do so, they are replaced by what the good rows predict in the kernel space.
@@ -85,9 +85,10 @@ class Found:
 class Detector:
     """Tells which rows and entries are wrong; the docstring of this module says how.
 
-    `logs` are the logarithms of columns of amounts, `centre` and `scale` the robust units of the columns, `entries_decide` says whether a wrong entry alone makes
-    its row wrong. `entries` and `rows` are the detectors of the two kinds, `threshold` and `suspect_threshold` the
-    scores (-log10 of a chance) above which a row is flagged or a suspect.
+    `logs` are the logarithms of columns of amounts, `centre` and `scale` the robust units of the columns.
+    `entries_decide` says whether a wrong entry alone makes its row wrong. `entries` and `rows` are the detectors of the
+    two kinds, `threshold` and `suspect_threshold` the scores (-log10 of a chance) above which a row is flagged or a
+    suspect.
     """
 
     logs: Logarithms

@@ -33,6 +33,7 @@ OTHERS = {
     "Mender": {"L": "md"},
     "Reference": {"L": "mq", "V": "mk"},  # q: the columns, or coordinates in what the rows span
     "Detector": {"centre": "d", "scale": "d"},
+    "Logarithms": {"offset": "d", "factor": "d"},
     "KernelSpan": {"L": "md", "U": "mk", "s": "k", "centre": "d"},
     "Units": {"sizes": "d"},
     "Intervals": {
