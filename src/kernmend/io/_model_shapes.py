@@ -34,7 +34,7 @@ OTHERS = {
     "Reference": {"L": "mq", "V": "mk"},  # q: the columns, or coordinates in what the rows span
     "Detector": {"centre": "d", "scale": "d"},
     "KernelSpan": {"L": "md", "U": "mk", "s": "k", "centre": "d"},
-    "Units": {"sizes": "d"},
+    "Units": {"sizes": "d", "shape": "d"},
     "Intervals": {
         "quantiles": "k",
         "wrong": "k",
