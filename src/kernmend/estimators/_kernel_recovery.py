@@ -63,9 +63,9 @@ class KernelRecovery(Explained, KernelModel):
         Mended values stay within; "data" is the range of each feature over the good rows.
     scale : "auto", None, "columns", "rows" or array of shape (n_features,), default="auto"
         The units in which rows are compared. "columns": each column divided by its spread, for tables whose columns
-        have different units. "rows": each row centred by its median and divided by its MAD, for spectra. "auto" takes
-        "columns" where spreads are far apart and columns are no series, "rows" where rows are curves that differ mostly
-        in offset and size, else None (pixels).
+        have different units. "rows": each row with the offset and the size under which it is nearest to the shape that
+        most have in common, for spectra. "auto" takes "columns" where spreads are far apart and columns are no series,
+        "rows" where rows are curves that differ mostly in offset and size, else None (pixels).
     landmarks : int, "auto" or None, default="auto"
         How many rows, drawn at random, to learn from; the others are mended against those, in blocks. "auto" is
         all of 2,000 rows, and of more as many as span what the others do, 1,000 to 2,000. None is always all.
