@@ -243,12 +243,12 @@ class Trial:
         errors = X - self.fitted.mended[drawn]
         few = np.abs(errors) > self.rows.entry_tolerance
         few &= by_entry & (few.mean(axis=1, keepdims=True) <= FEW_ENTRIES)
-        stay = few.any(axis=1)
+        stay = np.asarray(few.any(axis=1))
         if self.rows.units.by_rows and by_entry and not stay.all():
             errors[~stay] = self._in_all_entries(errors[~stay], drawn[~stay])
         d = errors.shape[1]
         columns = (np.arange(d) + self.rng.integers(0, d, (len(drawn), 1))) % d
-        moved = np.take_along_axis(errors, columns, axis=1)
+        moved: Array = np.take_along_axis(errors, columns, axis=1)
         if self.rows.units.by_rows:
             moved = self._of_several(moved)
         return np.where(few, X, self.truth + np.where(stay[:, np.newaxis], errors, moved))
@@ -256,8 +256,8 @@ class Trial:
     def _in_all_entries(self, errors: Array, drawn: NDArray[np.intp]) -> Array:
         """Return the errors of the rows `drawn` with those of the entries that were left as they are.
 
-        Where most entries of a row are wrong, the others are not exact: exact ones would tell the units of the row. What
-        they should be is told by the row mended once more, as a whole.
+        Where most entries of a row are wrong, the others are not exact: exact ones would tell the units of the row.
+        What they should be is told by the row mended once more, as a whole.
         """
         rows, places = np.unique(drawn, return_inverse=True)
         start, how = self.fitted.mended[rows], replace(self.rows.settings, error=RowError, refit=0.0, grow=0)

@@ -23,9 +23,9 @@ LARGEST = 1e100
 SOME_ROWS = 300
 # Rounds of weighted least squares for the units of a row, each weight 1 / |error|: further ones change them by 1 %.
 ROUNDS = 10
-# Error below which a weight no longer grows, as a share of the row's spread: exact values do not hold all of the weight.
+# Error below which a weight no longer grows, as a share of the row's spread: exact values do not get all the weight.
 LEAST_ERROR = 0.01
-# Size of the shape in a row, as a share of the row's spread, below which the row says nothing of it: its spread is used.
+# Size of the shape in a row, as a share of the row's spread, below which the row is not of it: its spread is the size.
 LEAST_SHAPE = 0.1
 CHOICES = ("auto", "columns", "rows")
 
