@@ -355,7 +355,8 @@ def test_columns_to_keep_are_kept_where_names_stand_twice():
     frame.columns = ["a", "a", "c", "d", "e"]
     mended = kernmend.mend(frame, keep=["c"])
     pd.testing.assert_series_equal(mended.data["c"], frame["c"])
-    assert set(mended.changes.column) == {"a", "d"}
+    assert set(mended.changes.column) == {"a (2)", "d"}
+    assert mended.data.columns.tolist() == frame.columns.tolist()
     assert "c (to be kept), e (empty)" in mended.summary()
 
 

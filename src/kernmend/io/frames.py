@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io._identifiers import WORDS, measured
 from kernmend.io._number_format import round_as_written
+from kernmend.io._text import unique
 
 # Most characters of the name of a row in a sentence.
 LABEL_LENGTH = 24
@@ -80,7 +81,7 @@ def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Tab
     module = type(X).__module__.partition(".")[0]
     if module == "pandas" and hasattr(X, "iloc") and X.ndim == 2:
         kinds = [_kind(X.iloc[:, j]) for j in range(X.shape[1])]
-        return _measured(partial(_of_pandas, X), list(map(str, X.columns)), kinds, columns, keep)
+        return _measured(partial(_of_pandas, X), unique([*map(str, X.columns)]), kinds, columns, keep)
     if module not in ("numpy", "builtins", "pandas") and is_into_dataframe(X):
         frame = narwhals.from_native(X, eager_only=True)
         kinds = ["number" if kind.is_float() or kind.is_integer() else "" for kind in frame.schema.values()]
@@ -101,8 +102,8 @@ def _measured(
 ) -> Table:
     """Return a DataFrame as a table without columns to keep, empty ones and, if none were asked for, identifiers.
 
-    `make` makes it of the columns with given numbers, `names` and `kinds` are those of all columns; a name may stand
-    there more than once.
+    `make` makes it of the columns with given numbers, `names` and `kinds` are those of all columns. Names differ: the
+    second "x" is "x (2)", as it is in a file.
     """
     keep = [name for one in keep for name in _named(one, names)]
     why = {name: TEXTS for name, kind in zip(names, kinds, strict=True) if kind == "texts"}
@@ -202,7 +203,7 @@ def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
     """Return the columns of a pandas DataFrame with the given numbers, which hold numbers, as a table."""
     import pandas as pd
 
-    names = [str(name) for name in X.columns]
+    names = unique([*map(str, X.columns)])
     parts = [X.iloc[:, j] for j in chosen]
     values = _matrix(
         [part.to_numpy(dtype=np.float64, na_value=np.nan) for part in parts],
@@ -296,11 +297,11 @@ def _choose(names: Sequence[str], kinds: Sequence[str], wanted: Sequence[str] | 
     return chosen
 
 
-def _names(names: list[str], chosen: Sequence[int]) -> tuple[str, ...]:
+def _names(names: Sequence[str], chosen: Sequence[int]) -> tuple[str, ...]:
     """Return the names of the chosen columns."""
     return tuple(names[j] for j in chosen)
 
 
-def _others(names: list[str], chosen: Sequence[int]) -> tuple[str, ...]:
+def _others(names: Sequence[str], chosen: Sequence[int]) -> tuple[str, ...]:
     """Return the names of the columns that are not chosen."""
     return tuple(name for j, name in enumerate(names) if j not in set(chosen))
