@@ -395,3 +395,14 @@ def test_one_value_is_one_value():
     mended = kernmend.mend(X)
     assert mended.changed.sum() == 1
     assert "; 1 value changed" in repr(mended)
+
+
+def test_a_value_that_was_rounded_lies_within_its_interval():
+    """The interval of an unsure value ends at it, before it is rounded."""
+    X = np.round(4.0 * odd().to_numpy()).astype(np.int16)
+    X[11:15] = [[9, -9, 9, -9, 9], [-8, 8, 8, 8, -8], [7, 7, -9, 9, 9], [9, 9, 9, -9, -9]]
+    log = kernmend.mend(X).changes
+    new, low, high = (np.array(getattr(log, name), dtype=float) for name in ("new", "low", "high"))
+    assert len(log) > 5
+    assert (low <= new).all()
+    assert (new <= high).all()

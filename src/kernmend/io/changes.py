@@ -44,7 +44,12 @@ def make_log(source: Any, A: Array, found: Found, among: NDArray[np.bool_] | Non
     missing = np.isnan(X[rows, columns])
     labels = source.row_labels
     old, new = _texts(source, rows, columns, X[rows, columns]), _written(source, values, columns)
-    low, high = (_bounds(source, notes.get(name, rows, columns), columns) for name in ("low", "high"))
+    # A value that was rounded to be written may lie outside of its interval, which then reaches to it.
+    low, high = (
+        _bounds(source, np.where(np.isnan(values), ends, reach(ends, values)), columns)
+        for name, reach in (("low", np.minimum), ("high", np.maximum))
+        for ends in (notes.get(name, rows, columns),)
+    )
     log = ChangeLog(
         row=rows if getattr(source, "rows", None) is None else source.rows[rows],
         label=[""] * len(rows) if labels is None else [labels[row] for row in rows.tolist()],
