@@ -406,3 +406,4 @@ def test_a_value_that_was_rounded_lies_within_its_interval():
     assert len(log) > 5
     assert (low <= new).all()
     assert (new <= high).all()
+    assert not any("." in text or text == "-0" for text in [*log.old, *log.new])  # whole numbers, as those of the array

@@ -150,15 +150,24 @@ class _Notes:
 def _texts(source: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> list[str]:
     """Return what stands in some cells of the file, or numbers as texts if there is none."""
     if not hasattr(source, "cells"):
-        return number_texts(values)
+        return _plain(source, values, columns)
     out: list[str] = source.cells.texts(rows if source.rows is None else source.rows[rows], source.places[columns])
     return out
+
+
+def _plain(table: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
+    """Return numbers of a table without a file as texts, those of columns of whole numbers without decimals."""
+    texts, integer = number_texts(values), getattr(table, "integer", None)
+    if integer is None:
+        return texts
+    whole = integer[columns] & ~np.isnan(values)
+    return [str(int(value)) if one else text for value, one, text in zip(values, whole, texts, strict=True)]
 
 
 def _written(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
     """Return numbers as they are written to columns."""
     if not hasattr(source, "cells"):
-        return number_texts(values)
+        return _plain(source, values, columns)
     if source.formats is not None:
         formats = source.formats
         return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
