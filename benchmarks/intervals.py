@@ -45,6 +45,8 @@ FEWEST = 5  # values of a set that say how many are covered
 SEEDS, CHOSEN_ON = (1, 2), (17, 18, 19)  # of the sets that are reported, and of those that choices were made on
 # A surface has some 20 hidden values: with two seeds their coverage has a standard error of 1.5 %, with four of 1 %.
 SURFACE_SEEDS = (1, 2, 3, 4)
+# Spectra have nine sets: with two seeds their coverage has a standard error of 3 %, with ten of 1 %.
+SPECTRA_SEEDS = tuple(range(1, 11))
 REPEATS = 3  # fits with and without intervals, in turn, whose CPU times are compared
 PAGE = Path(__file__).parents[1] / "docs" / "intervals.md"
 GROUPS = ("tables", "surfaces", "surfaces, moved", "spectra", "images")
@@ -85,7 +87,7 @@ def seeds(options: Any, group: str) -> Sequence[int]:
     """Return the seeds of the samples of a group: those given, or those of the sets asked for."""
     if options.seeds or options.choose:
         return options.seeds or CHOSEN_ON
-    return SURFACE_SEEDS if group.startswith("surfaces") else SEEDS
+    return SPECTRA_SEEDS if group == "spectra" else SURFACE_SEEDS if group.startswith("surfaces") else SEEDS
 
 
 def cases(options: Any) -> Iterator[Named]:

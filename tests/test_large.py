@@ -22,10 +22,10 @@ def noisy(n=1200, d=20, seed=0):
 
 
 def test_landmarks_are_drawn_only_where_there_are_more_rows():
-    assert _large.draw_landmarks(100, None, 0) is None
-    assert _large.draw_landmarks(100, 100, 0) is None
-    assert _large.draw_landmarks(_large.AUTO_LANDMARKS, "auto", 0) is None
-    assert _large.draw_landmarks(_large.AUTO_LANDMARKS + 1, "auto", 0).size == _large.AUTO_LANDMARKS
+    for landmarks, n, drawn in ((None, 3000, None), (100, 100, None), ("auto", 2000, None), ("auto", 2001, 2000)):
+        est = KernelRecovery(landmarks=landmarks)
+        picked = est._pick_landmarks(np.random.default_rng(0).standard_normal((n, 9)), est._learner())
+        assert (picked is None) if drawn is None else picked.size == drawn == _large.AUTO_LANDMARKS
     rows = _large.draw_landmarks(50, 20, 3)
     assert np.unique(rows).size == 20
     np.testing.assert_array_equal(rows, _large.draw_landmarks(50, 20, 3))
@@ -39,7 +39,7 @@ def test_one_row_more_changes_at_most_one_landmark():
 
 
 def picked(X):
-    return _large.pick_landmarks(X, "auto", KernelRecovery()._learner())
+    return KernelRecovery()._pick_landmarks(X, KernelRecovery()._learner())
 
 
 def test_the_number_of_landmarks_follows_from_the_data():

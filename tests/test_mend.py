@@ -333,3 +333,77 @@ def test_a_path(tmp_path):
 def test_a_report(make, tmp_path):
     page = kernmend.mend(make()).report(tmp_path / "page.html", title="My data")
     assert "My data" in page.read_text()
+
+
+# --- odd DataFrames ---------------------------------------------------------------------------------------------------
+
+
+def odd(**columns):
+    """Return a table of five columns with one wrong cell and one wrong row, some columns made into others."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((90, 2)) @ rng.standard_normal((2, 5)) + 0.1 * rng.standard_normal((90, 5))
+    X[7, 2] += 15.0
+    X[11] += 9.0 * rng.standard_normal(5)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    for name, make in columns.items():
+        frame[name] = make(frame[name])
+    return frame
+
+
+def test_columns_to_keep_are_kept_where_names_stand_twice():
+    frame = odd(e=lambda _: np.nan)
+    frame.columns = ["a", "a", "c", "d", "e"]
+    mended = kernmend.mend(frame, keep=["c"])
+    pd.testing.assert_series_equal(mended.data["c"], frame["c"])
+    assert set(mended.changes.column) == {"a (2)", "d"}
+    assert mended.data.columns.tolist() == frame.columns.tolist()
+    assert "c (to be kept), e (empty)" in mended.summary()
+
+
+def test_numbers_as_objects_are_numbers():
+    plain, objects = odd(), odd(b=lambda part: part.astype(object), c=lambda part: (100 * part).round().astype(int))
+    objects["c"] = objects["c"].astype(object)
+    mended = kernmend.mend(objects)
+    assert mended.flags[[7, 11]].all()
+    assert {type(value) for value in mended.data["c"]} == {int}
+    assert mended.data["c"].iloc[7] != objects["c"].iloc[7]
+    assert mended.data.dtypes["b"].kind == "O"
+    np.testing.assert_array_equal(kernmend.mend(plain.astype(object)).flags, kernmend.mend(plain).flags)
+
+
+def test_numbers_as_texts_are_passed_over_and_said_to_be():
+    frame = odd(b=lambda part: part.map("{:.3f}".format), d=lambda part: part.map("x{:.3f}".format))
+    mended = kernmend.mend(frame)
+    pd.testing.assert_series_equal(mended.data["b"], frame["b"])
+    assert "b (numbers as texts, which pandas.to_numeric reads), d." in mended.summary()
+    with pytest.raises(ValueError, match="no column of numbers to mend: 'a' holds numbers as texts"):
+        kernmend.mend(frame[["b"]].rename(columns={"b": "a"}))
+    with pytest.raises(ValueError, match="column 'b' holds numbers as texts"):
+        kernmend.mend(frame, columns=["a", "b"])
+
+
+def test_an_array_of_texts_is_read_or_refused():
+    X = odd().to_numpy()
+    np.testing.assert_array_equal(kernmend.mend(X.astype(str)).flags, kernmend.mend(X).flags)
+    with pytest.raises(ValueError, match="could not convert string"):
+        kernmend.mend(np.array([["1", "x"], ["2", "3"]]))
+
+
+def test_one_value_is_one_value():
+    X = odd()
+    X.loc[11] = X.loc[12]
+    mended = kernmend.mend(X)
+    assert mended.changed.sum() == 1
+    assert "; 1 value changed" in repr(mended)
+
+
+def test_a_value_that_was_rounded_lies_within_its_interval():
+    """The interval of an unsure value ends at it, before it is rounded."""
+    X = np.round(4.0 * odd().to_numpy()).astype(np.int16)
+    X[11:15] = [[9, -9, 9, -9, 9], [-8, 8, 8, 8, -8], [7, 7, -9, 9, 9], [9, 9, 9, -9, -9]]
+    log = kernmend.mend(X).changes
+    new, low, high = (np.array(getattr(log, name), dtype=float) for name in ("new", "low", "high"))
+    assert len(log) > 5
+    assert (low <= new).all()
+    assert (new <= high).all()
+    assert not any("." in text or text == "-0" for text in [*log.old, *log.new])  # whole numbers, as those of the array

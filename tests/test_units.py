@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import kernmend
 from kernmend import KernelLowRank, KernelRecovery
 from kernmend.datasets.metrics import f1_score
-from kernmend.repair.units import Units, spreads
+from kernmend.repair.units import LEAST_SHAPE, Units, aligned_units, common_shape, row_units, spreads
 
 SIZES = np.array([1e-3, 1.0, 1e4])
 
@@ -118,3 +118,104 @@ def test_missing_values_do_not_change_the_units(kind):
         X = rng.lognormal(0, 0.6, (60, 1)) * (2.0 + np.sin(np.linspace(0, 9, 64)) + 0.1 * rng.random((60, 1)))
     holes = np.where(rng.random(X.shape) < 0.03, np.nan, X)
     assert Units.of("auto", holes).name == Units.of("auto", X).name == ("common" if kind == "pictures" else "rows")
+
+
+# --- rows in units of their own ---------------------------------------------------------------------------------------
+
+
+def curves(n=40, d=120, seed=0):
+    """Return smooth curves of one shape with offsets and sizes of their own, and these two as columns."""
+    rng = np.random.default_rng(seed)
+    at = np.linspace(0, 1, d)
+    centres = rng.uniform(0.1, 0.9, 6)
+    bands = np.exp(-np.square((at - centres[:, np.newaxis]) / 0.05))
+    offset, size = rng.uniform(-5, 5, (n, 1)), rng.lognormal(0, 0.6, (n, 1))
+    return offset + size * (np.abs(rng.normal(1.0, 0.1, (n, 6))) @ bands), offset, size
+
+
+@given(st.integers(0, 100), st.floats(-50, 50), st.floats(0.01, 100))
+def test_units_of_a_row_move_and_grow_with_it(seed, move, grow):
+    X = curves(5, 40, seed)[0]
+    shape = common_shape(X)
+    X[0, 3] = np.nan
+    offset, size = aligned_units(X, shape)
+    other, larger = aligned_units(move + grow * X, shape)
+    scale = grow * np.abs(X[1:]).max() + abs(move)
+    np.testing.assert_allclose(other, move + grow * offset, atol=1e-7 * scale)
+    np.testing.assert_allclose(larger, grow * size, atol=1e-7 * scale)
+
+
+def test_units_of_a_row_leave_about_the_least_sum_of_absolute_errors():
+    from scipy.optimize import linprog
+
+    X = curves()[0]
+    shape, d = common_shape(X), X.shape[1]
+    rng = np.random.default_rng(1)
+    X[:20] += 0.3 * rng.standard_normal((20, d))
+    X[20:, 30:45] += 4.0
+    offset, size = aligned_units(X, shape)
+    A = np.column_stack([np.ones(d), shape, np.eye(d), -np.eye(d)])
+    cost = np.concatenate([np.zeros(2), np.ones(2 * d)])
+    bounds = [(None, None)] * 2 + [(0, None)] * (2 * d)
+    least = np.array([linprog(cost, A_eq=A, b_eq=row, bounds=bounds).fun for row in X[::4]])
+    left = np.abs(X - offset - size * shape).sum(axis=1)[::4]
+    assert (left >= least * (1 - 1e-9)).all()
+    assert (left <= 1.02 * least).all()
+
+
+def test_an_error_hardly_changes_the_units_of_a_row():
+    """Noise makes the spread of a row larger, and what is added to some columns moves its median."""
+    truth = curves()[0]
+    rng, height = np.random.default_rng(2), np.ptp(truth, axis=1, keepdims=True)
+    units = Units.of("rows", truth)
+    noisy, raised = truth + 0.3 * height * rng.standard_normal(truth.shape), truth.copy()
+    raised[:, 20:40] += 0.6 * height
+    for X in (noisy, raised):
+        aligned, own = (
+            np.abs(np.log(of(X)[1] / of(truth)[1])).mean() + np.mean(np.abs(of(X)[0] - of(truth)[0]) / height)
+            for of in (units.of_rows, row_units)
+        )
+        assert aligned < 0.6 * own
+
+
+def test_a_row_of_another_shape_has_the_units_of_its_spread():
+    X = curves()[0]
+    shape, (middle, spread) = common_shape(X), row_units(X)
+    other = np.vstack([middle[:3] - spread[:3] * shape, np.full((1, X.shape[1]), 7.0)])
+    offset, size = aligned_units(other, shape)
+    np.testing.assert_allclose(size, row_units(other)[1])
+    assert size[3] == 1.0
+    assert np.isfinite(offset).all()
+    assert (aligned_units(X, shape)[1] > LEAST_SHAPE * spread).all()
+
+
+def test_units_of_a_row_do_not_depend_on_the_others():
+    X = curves(30)[0]
+    X[2, 5:9] = np.nan
+    shape = common_shape(X)
+    together = aligned_units(X, shape)
+    for k in (0, 2, 29):
+        for part, alone in zip(together, aligned_units(X[[k]], shape), strict=True):
+            np.testing.assert_array_equal(part[[k]], alone)
+
+
+@pytest.mark.parametrize("kind", ["noise", "band"])
+def test_spectra_with_offsets_are_mended_in_the_units_of_the_truth(kind):
+    """In units that the error had changed a quarter of the error of bands stayed, and a fifth of that of noise."""
+    truth = curves(80, 200, 3)[0]
+    truth += 0.005 * np.random.default_rng(4).standard_normal(truth.shape)
+    rng, X, bad = np.random.default_rng(5), truth.copy(), np.arange(80) < 12
+    for row in np.flatnonzero(bad):
+        height = np.ptp(truth[row])
+        if kind == "noise":
+            X[row] += 0.3 * height * rng.standard_normal(200)
+        else:
+            at = int(rng.integers(0, 170))
+            X[row, at : at + 25] += 0.6 * height
+    est = KernelRecovery().fit(X)
+    assert est._rows.units.by_rows
+    assert f1_score(bad, est.outliers_) > 0.9
+    left = np.square(est.recovered_ - truth)[bad].sum() / np.square(X - truth)[bad].sum()
+    assert left < 0.06
+    new = est.transform(X[:6])
+    np.testing.assert_allclose(new, est.recovered_[:6], atol=0.05 * np.ptp(truth))

@@ -98,7 +98,9 @@ class Mended:
         out = [in_words(gathered(self.estimator), partial(row_name, self._source))]
         out += words_on_kept(self._source, self._kept)
         if self._source.passed:
-            out.append(f"Passed through untouched: {', '.join(self._source.passed)}.")
+            why = self._source.why_passed
+            passed = [f"{name} ({why[name]})" if name in why else name for name in self._source.passed]
+            out.append(f"Passed through untouched: {', '.join(passed)}.")
         return "\n".join([*out, *getattr(self._source, "notes", ())])
 
     def report(self, path: Any, *, title: str | None = None, force: bool = False) -> Path:

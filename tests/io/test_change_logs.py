@@ -137,6 +137,16 @@ def test_a_value_typed_by_hand_is_taken_and_one_refused_is_left(tmp_path):
     assert (tmp_path / "back.csv").read_bytes() == path.read_bytes()
 
 
+def test_a_value_that_no_float_holds_is_refused(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("x,y\n1.50,2\n3.25,4\n")
+    data = read(path)
+    make_log(data, mended(data, {(0, 0): 9}), found(data)).write(tmp_path / "log.csv")
+    (tmp_path / "log.csv").write_text((tmp_path / "log.csv").read_text().replace("9.00", "1e400"))
+    with pytest.raises(FileError, match="line 2: the new value '1e400' is too large for a number"):
+        patch(path, tmp_path / "log.csv", tmp_path / "out.csv")
+
+
 def test_a_log_saved_by_a_spreadsheet_still_fits(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("x,y\n1.50,2\n3.25,4\n")

@@ -13,11 +13,11 @@ from kernmend.estimators._base import KernelModel, is_lazy, parameters
 from kernmend.estimators._trust import Explained
 from kernmend.large import batches
 from kernmend.large import dask as lazy
-from kernmend.large.landmarks import blocks, judge_others, mend_others, most_landmarks, pick_landmarks
+from kernmend.large import landmarks as large
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.calibrate import Calibration, calibrate
 from kernmend.repair.learn import Learned, Learner
-from kernmend.repair.row_mender import Mask, RowMender
+from kernmend.repair.row_mender import Mask, RowMender, blocks
 from kernmend.repair.units import Units, resolve_bounds
 
 
@@ -63,9 +63,9 @@ class KernelRecovery(Explained, KernelModel):
         Mended values stay within; "data" is the range of each feature over the good rows.
     scale : "auto", None, "columns", "rows" or array of shape (n_features,), default="auto"
         The units in which rows are compared. "columns": each column divided by its spread, for tables whose columns
-        have different units. "rows": each row centred by its median and divided by its MAD, for spectra. "auto" takes
-        "columns" where spreads are far apart and columns are no series, "rows" where rows are curves that differ mostly
-        in offset and size, else None (pixels).
+        have different units. "rows": each row with the offset and the size under which it is nearest to the shape that
+        most have in common, for spectra. "auto" takes "columns" where spreads are far apart and columns are no series,
+        "rows" where rows are curves that differ mostly in offset and size, else None (pixels).
     landmarks : int, "auto" or None, default="auto"
         How many rows, drawn at random, to learn from; the others are mended against those, in blocks. "auto" is
         all of 2,000 rows, and of more as many as span what the others do, 1,000 to 2,000. None is always all.
@@ -322,10 +322,21 @@ class KernelRecovery(Explained, KernelModel):
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         return Learner(**given, seed=self._seed(), choose=choose, solving=self._progress, counting=self._counting)
 
+    @property
+    def _most_landmarks(self) -> Any:
+        """How many landmarks there are at most; infinite if all rows are."""
+        return {None: np.inf, "auto": large.AUTO_LANDMARKS}.get(self.landmarks, self.landmarks)
+
+    def _pick_landmarks(self, X: Array, learner: Learner) -> Any:
+        """Return the numbers of the rows to learn from; None is all of them."""
+        if len(X) <= self._most_landmarks:
+            return None
+        return large.pick_landmarks(X, self._most_landmarks, learner, fewer=self.landmarks == "auto")
+
     def _learn_from(self, X: Array, good: Mask, wrong: Mask, *, choose: Callable[..., Calibration] = calibrate) -> None:
         """Learn from all rows, or from landmarks, mend, and store what follows."""
         learner = self._learner(choose)
-        landmarks = pick_landmarks(X, self.landmarks, learner)
+        landmarks = self._pick_landmarks(X, learner)
         if landmarks is None:
             self._store(learner.learn(X, good, wrong))
             return
@@ -333,7 +344,7 @@ class KernelRecovery(Explained, KernelModel):
         learned = learner.learn(X[landmarks], *known)
         self._store(learned)
         with self._counting("mending", X.shape[0] - landmarks.size) as callback:
-            self.recovered_, per_row, interrupted = mend_others(
+            self.recovered_, per_row, interrupted = large.mend_others(
                 learned.rows, X, landmarks, learned.recovered, learned.per_row, good, wrong, callback
             )
         del self.entry_scores_
@@ -360,7 +371,7 @@ class KernelRecovery(Explained, KernelModel):
         first = self._checked(X)
         with self._far_values(first):
             self._learn_from(first, None, None)
-        L = batches.draw(self._rows.mender.L, most_landmarks(self.landmarks), rng)
+        L = batches.draw(self._rows.mender.L, self._most_landmarks, rng)
         self._rows = batches.settle(learner, self._rows, L)
         self._tell(first)
         return first
@@ -369,7 +380,7 @@ class KernelRecovery(Explained, KernelModel):
         """Mend a later batch against the landmarks, which then follow it; return the batch, checked."""
         lazy.forget(self)
         self._name_rows(X)
-        later, most = self._validate(X, reset=False), most_landmarks(self.landmarks)
+        later, most = self._validate(X, reset=False), self._most_landmarks
         with self._far_values(later):
             batch = batches.follow(
                 learner, self._rows, later, most=most, share=self._share, recalibrate=recalibrate, rng=rng
@@ -386,9 +397,9 @@ class KernelRecovery(Explained, KernelModel):
         check_recovery(self)
         X, learner = self._checked(X), self._learner()
         with self._far_values(X):
-            landmarks = pick_landmarks(X, self.landmarks, learner)
+            landmarks = self._pick_landmarks(X, learner)
             rows, found = learner.find_only(X if landmarks is None else X[landmarks])
             if landmarks is None:
                 return found.scores, found.rows, rows.detector.threshold, found.suspects
-            scores, flags, suspects = judge_others(rows, X, landmarks, found)
+            scores, flags, suspects = large.judge_others(rows, X, landmarks, found)
         return scores, flags, rows.detector.threshold, suspects

@@ -14,7 +14,7 @@ MANY_FLAGGED = 0.4
 MOST_LISTED = 5
 UNITS = {
     "columns": "Columns were compared in units of their own.",
-    "rows": "Rows were compared in units of their own: each centred by its median and divided by its MAD.",
+    "rows": "Rows were compared in units of their own: an offset and a size that bring each near to the common shape.",
 }
 
 

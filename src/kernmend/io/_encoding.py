@@ -35,7 +35,7 @@ MODULES = (
     "kernmend.repair.units",
     "kernmend.repair.intervals",
 )
-LATER = {"RowMender": ("intervals", "unsure")}
+LATER = {"RowMender": ("intervals", "unsure"), "Units": ("shape",)}
 """Fields that files of this format may lack, since they came after it; they have defaults."""
 OTHERS = {
     "sklearn.decomposition": ("KernelPCA",),

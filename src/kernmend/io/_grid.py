@@ -3,6 +3,7 @@
 Csv, Excel and JSON lines are read this way. Each is a `Grid`, which gives its cells as texts and writes others.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -295,7 +296,10 @@ class GridCells(Cells):
         format = reading.format
         if format is None and 2 * reading.bad >= brief.present:
             return "stands in a column that is not made of numbers"
-        known = is_number(text) if format is None else format.parse(text) is not None
+        value = None if format is None else format.parse(text)
+        if value is not None and not math.isfinite(value):
+            return "is too large for a number"
+        known = is_number(text) if format is None else value is not None
         marked = format is not None and (format.thousands or format.before or format.after)
         if known and (marked or self._grid.accepts(text)):
             return None

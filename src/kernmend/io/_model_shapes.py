@@ -35,7 +35,7 @@ OTHERS = {
     "Detector": {"centre": "d", "scale": "d"},
     "Logarithms": {"offset": "d", "factor": "d"},
     "KernelSpan": {"L": "md", "U": "mk", "s": "k", "centre": "d"},
-    "Units": {"sizes": "d"},
+    "Units": {"sizes": "d", "shape": "d"},
     "Intervals": {
         "quantiles": "k",
         "wrong": "k",

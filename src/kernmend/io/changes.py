@@ -44,7 +44,12 @@ def make_log(source: Any, A: Array, found: Found, among: NDArray[np.bool_] | Non
     missing = np.isnan(X[rows, columns])
     labels = source.row_labels
     old, new = _texts(source, rows, columns, X[rows, columns]), _written(source, values, columns)
-    low, high = (_bounds(source, notes.get(name, rows, columns), columns) for name in ("low", "high"))
+    # A value that was rounded to be written may lie outside of its interval, which then reaches to it.
+    low, high = (
+        _bounds(source, np.where(np.isnan(values), ends, reach(ends, values)), columns)
+        for name, reach in (("low", np.minimum), ("high", np.maximum))
+        for ends in (notes.get(name, rows, columns),)
+    )
     log = ChangeLog(
         row=rows if getattr(source, "rows", None) is None else source.rows[rows],
         label=[""] * len(rows) if labels is None else [labels[row] for row in rows.tolist()],
@@ -145,15 +150,24 @@ class _Notes:
 def _texts(source: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> list[str]:
     """Return what stands in some cells of the file, or numbers as texts if there is none."""
     if not hasattr(source, "cells"):
-        return number_texts(values)
+        return _plain(source, values, columns)
     out: list[str] = source.cells.texts(rows if source.rows is None else source.rows[rows], source.places[columns])
     return out
+
+
+def _plain(table: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
+    """Return numbers of a table without a file as texts, those of columns of whole numbers without decimals."""
+    texts, integer = number_texts(values), getattr(table, "integer", None)
+    if integer is None:
+        return texts
+    whole = integer[columns] & ~np.isnan(values)
+    return [str(int(value)) if one else text for value, one, text in zip(values, whole, texts, strict=True)]
 
 
 def _written(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
     """Return numbers as they are written to columns."""
     if not hasattr(source, "cells"):
-        return number_texts(values)
+        return _plain(source, values, columns)
     if source.formats is not None:
         formats = source.formats
         return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]

@@ -7,6 +7,7 @@ an integer above 2^53 survives.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v2 as narwhals
@@ -17,9 +18,14 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io._identifiers import WORDS, measured
 from kernmend.io._number_format import round_as_written
+from kernmend.io._text import unique
 
 # Most characters of the name of a row in a sentence.
 LABEL_LENGTH = 24
+# Values of a column of texts that are tried as numbers, at most.
+TRIED = 100
+# Why a column of numbers that are written as texts is passed over.
+TEXTS = "numbers as texts, which pandas.to_numeric reads"
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,12 @@ def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Tab
     """Return a DataFrame or an array as a table, without the shape of images."""
     module = type(X).__module__.partition(".")[0]
     if module == "pandas" and hasattr(X, "iloc") and X.ndim == 2:
-        return _measured(_of_pandas, X, list(map(str, X.columns)), columns, keep)
+        kinds = [_kind(X.iloc[:, j]) for j in range(X.shape[1])]
+        return _measured(partial(_of_pandas, X), unique([*map(str, X.columns)]), kinds, columns, keep)
     if module not in ("numpy", "builtins", "pandas") and is_into_dataframe(X):
-        return _measured(_of_frame, X, narwhals.from_native(X, eager_only=True).columns, columns, keep)
+        frame = narwhals.from_native(X, eager_only=True)
+        kinds = ["number" if kind.is_float() or kind.is_integer() else "" for kind in frame.schema.values()]
+        return _measured(partial(_of_frame, frame), list(frame.columns), kinds, columns, keep)
     if columns is not None or keep:
         raise ValueError("columns are chosen by name: X must be a DataFrame or a file")
     if isinstance(X, (Mapping, set, frozenset, bytes)) or np.ndim(X) == 0:
@@ -85,34 +94,51 @@ def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Tab
 
 
 def _measured(
-    make: Callable[[Any, Sequence[str] | None], Table],
-    X: Any,
-    known: Sequence[str],
+    make: Callable[[Sequence[int]], Table],
+    names: Sequence[str],
+    kinds: Sequence[str],
     columns: Sequence[str] | None,
     keep: Sequence[str],
 ) -> Table:
     """Return a DataFrame as a table without columns to keep, empty ones and, if none were asked for, identifiers.
 
-    `known` are the names of its columns.
+    `make` makes it of the columns with given numbers, `names` and `kinds` are those of all columns. Names differ: the
+    second "x" is "x (2)", as it is in a file.
     """
-    keep = [name for one in keep for name in _named(one, known)]
-    table = make(X, columns)
-    names = table.columns or ()
+    keep = [name for one in keep for name in _named(one, names)]
+    why = {name: TEXTS for name, kind in zip(names, kinds, strict=True) if kind == "texts"}
+    if "number" not in kinds:
+        hint = f": {names[kinds.index('texts')]!r} holds {TEXTS}" if why else ""
+        raise ValueError(f"there is no column of numbers to mend{hint}")
+    chosen = _choose(names, kinds, columns)
+    table = make(chosen)
     if columns is not None:
         return replace(table, why_passed=dict.fromkeys(table.passed, "not asked for"))
-    if table.integer is None or len(set(names)) < len(names):
-        return table
-    present = np.asarray(~np.isnan(table.X).all(axis=0))
-    stay = present & ~np.isin(np.array(names, dtype=object), list(keep))
-    why = {name: "to be kept" if full else "empty" for name, full in zip(names, present, strict=True)}
-    if stay.any():
-        own = [name for name, one in zip(names, stay, strict=True) if one]
-        stay[stay], found = measured(own, table.X[:, stay], table.integer[stay])
-        why |= {own[j]: WORDS[reason] for j, reason in found}
-    if stay.all():
-        return table
-    left = make(X, [name for name, one in zip(names, stay, strict=True) if one])
+    present: list[bool] = np.asarray(~np.isnan(table.X).all(axis=0)).tolist()
+    stay = np.array([full and names[j] not in keep for j, full in zip(chosen, present, strict=True)])
+    why |= {names[j]: "to be kept" if full else "empty" for j, full in zip(chosen, present, strict=True)}
+    if stay.any() and table.integer is not None:
+        some = [j for j, one in zip(chosen, stay, strict=True) if one]
+        stay[stay], found = measured([names[j] for j in some], table.X[:, stay], table.integer[stay])
+        why |= {names[some[k]]: WORDS[reason] for k, reason in found}
+    left = table if stay.all() else make([j for j, one in zip(chosen, stay, strict=True) if one])
     return replace(left, why_passed={name: why[name] for name in left.passed if name in why})
+
+
+def _kind(column: Any) -> str:
+    """Return "number" for a column of pandas that holds numbers, "texts" for numbers written as texts, else nothing."""
+    import pandas as pd
+
+    if pd.api.types.is_float_dtype(column.dtype) or pd.api.types.is_integer_dtype(column.dtype):
+        return "number"  # neither bool nor complex
+    if not (pd.api.types.is_object_dtype(column.dtype) or pd.api.types.is_string_dtype(column.dtype)):
+        return ""
+    inside = pd.api.types.infer_dtype(column, skipna=True)
+    if inside in ("floating", "integer", "mixed-integer-float"):
+        return "number"
+    some = column.dropna().head(TRIED)
+    written = inside == "string" and len(some) and pd.to_numeric(some, errors="coerce").notna().all()
+    return "texts" if written else ""
 
 
 def _named(column: str, known: Sequence[str]) -> Sequence[str]:
@@ -145,9 +171,9 @@ def changed(A: Array, X: Array) -> NDArray[np.bool_]:
 
 def _of_array(X: Any) -> Table:
     """Return an array as a table; one that is no matrix of numbers as it is, for the estimator to refuse."""
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbO":
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbOUS":
         return Table(X, lambda A: A)  # the estimator says what is wrong with it
-    if X.dtype.kind in "bO":
+    if X.dtype.kind in "bOUS":
         return Table(X.astype(np.float64), lambda A: A)
     if X.dtype.kind == "f":
         values = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
@@ -164,17 +190,24 @@ def _of_array(X: Any) -> Table:
     return Table(values, restore, integer=np.ones(X.shape[1], dtype=bool))
 
 
-def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
-    """Return the columns of numbers of a pandas DataFrame as a table."""
+def _whole(column: Any) -> bool:
+    """Return whether a column of pandas holds whole numbers by its type, or as objects."""
     import pandas as pd
 
-    names = [str(name) for name in X.columns]
-    is_float, is_integer = pd.api.types.is_float_dtype, pd.api.types.is_integer_dtype  # neither bool nor complex
-    chosen = _choose(names, [is_float(dtype) or is_integer(dtype) for dtype in X.dtypes], columns)
+    kind = column.dtype
+    as_objects = pd.api.types.is_object_dtype(kind) and pd.api.types.infer_dtype(column, skipna=True) == "integer"
+    return bool(pd.api.types.is_integer_dtype(kind) or as_objects)
+
+
+def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
+    """Return the columns of a pandas DataFrame with the given numbers, which hold numbers, as a table."""
+    import pandas as pd
+
+    names = unique([*map(str, X.columns)])
     parts = [X.iloc[:, j] for j in chosen]
     values = _matrix(
         [part.to_numpy(dtype=np.float64, na_value=np.nan) for part in parts],
-        single=all(dtype == np.float32 for dtype in X.dtypes.iloc[chosen]),
+        single=all(part.dtype == np.float32 for part in parts),
     )
 
     def restore(A: Array) -> Any:
@@ -184,20 +217,18 @@ def _of_pandas(X: Any, columns: Sequence[str] | None) -> Table:
                 out.isetitem(j, pd.Series(_merged(part, new, where), index=X.index, dtype=part.dtype))
         return out
 
-    integer = np.array([is_integer(part.dtype) for part in parts])
+    integer = np.array([_whole(part) for part in parts])
     plain = isinstance(X.index, pd.RangeIndex)
     labels = None if plain else tuple(map(str, X.index))
     return Table(values, restore, _names(names, chosen), labels, integer=integer, passed=_others(names, chosen))
 
 
-def _of_frame(X: Any, columns: Sequence[str] | None) -> Table:
-    """Return the columns of numbers of a DataFrame that narwhals knows, of polars or pyarrow, as a table.
+def _of_frame(frame: Any, chosen: Sequence[int]) -> Table:
+    """Return the columns with the given numbers of a DataFrame of narwhals, of polars or pyarrow, as a table.
 
     Those of pandas go another way: here their nullable types would become others, and names may not be double.
     """
-    frame = narwhals.from_native(X, eager_only=True)
     names = list(frame.columns)
-    chosen = _choose(names, [dtype.is_float() or dtype.is_integer() for dtype in frame.schema.values()], columns)
     parts = [frame[names[j]] for j in chosen]
     values = _matrix(
         [part.to_numpy().astype(np.float64) for part in parts],  # a cast of Arrow refuses integers above 2^53
@@ -222,7 +253,7 @@ def _merged(part: Any, new: Array, where: NDArray[np.bool_]) -> list[Any]:
     out: list[Any] = part.to_list()
     values = new[where].tolist()
     limits = _limits(part.dtype)
-    if limits is not None:
+    if limits is not None or (str(part.dtype) == "object" and _whole(part)):
         values = _integers(new[where], limits)
     for position, value in zip(np.flatnonzero(where), values, strict=True):
         out[position] = value
@@ -247,27 +278,30 @@ def _integers(values: Array, limits: tuple[int, int] | None) -> list[int]:
 def _matrix(parts: list[Array], *, single: bool) -> Array:
     """Return columns as a matrix, float32 if `single`; ValueError if there are none."""
     if not parts:
-        raise ValueError("there is no column of numbers to mend")
+        raise ValueError("there is no column of measured numbers to mend")
     return np.column_stack(parts).astype(np.float32 if single else np.float64, copy=False)
 
 
-def _choose(names: list[str], number: list[bool], wanted: Sequence[str] | None) -> list[int]:
+def _choose(names: Sequence[str], kinds: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
     """Return the numbers of the columns to mend: all that hold numbers, or those asked for."""
     if wanted is None:
-        return [j for j, is_number in enumerate(number) if is_number]
+        return [j for j, kind in enumerate(kinds) if kind == "number"]
     for name in wanted:
         if name not in names:
             raise ValueError(f"there is no column {name!r}")
-        if not number[names.index(name)]:
-            raise ValueError(f"column {name!r} does not hold numbers")
-    return [j for j, name in enumerate(names) if name in wanted]
+    chosen = [j for j, name in enumerate(names) if name in wanted]
+    for j in chosen:
+        if kinds[j] != "number":
+            held = f"holds {TEXTS}" if kinds[j] == "texts" else "does not hold numbers"
+            raise ValueError(f"column {names[j]!r} {held}")
+    return chosen
 
 
-def _names(names: list[str], chosen: list[int]) -> tuple[str, ...]:
+def _names(names: Sequence[str], chosen: Sequence[int]) -> tuple[str, ...]:
     """Return the names of the chosen columns."""
     return tuple(names[j] for j in chosen)
 
 
-def _others(names: list[str], chosen: list[int]) -> tuple[str, ...]:
+def _others(names: Sequence[str], chosen: Sequence[int]) -> tuple[str, ...]:
     """Return the names of the columns that are not chosen."""
     return tuple(name for j, name in enumerate(names) if j not in set(chosen))

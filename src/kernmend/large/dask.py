@@ -34,8 +34,9 @@ def fit(est: Any, X: Any) -> None:
     sizes = _sizes(X, parts)
     starts = [0, *np.cumsum(sizes).tolist()]
     learner = est._learner()
-    drawn = landmarks.draw_landmarks(starts[-1], est.landmarks, learner.seed)
-    rows = np.arange(starts[-1]) if drawn is None else np.sort(drawn)
+    n, most = starts[-1], est._most_landmarks
+    drawn = landmarks.draw_landmarks(n, most, learner.seed) if n > most else None
+    rows = np.arange(n) if drawn is None else np.sort(drawn)
     cuts = np.searchsorted(rows, starts)
     take, names = dask.delayed(_take, pure=False), _names(X)
     taken = dask.compute(
@@ -49,7 +50,7 @@ def fit(est: Any, X: Any) -> None:
     learned = est._validate(_together([facts[0] for facts in taken]), reset=True, ensure_min_samples=2)
     if drawn is not None and isinstance(est.landmarks, str):
         order = np.searchsorted(rows, drawn)
-        few = np.sort(order[: landmarks.count_landmarks(starts[-1], learned[order], learner)])
+        few = np.sort(order[: landmarks.count_landmarks(n, learned[order], learner)])
         learned, rows = learned[few], rows[few]
     est._store(learner.learn(learned))
     est._tell(learned)

@@ -45,33 +45,21 @@ IN_SPAN = 1e-4
 RIDGE = 1e-6
 
 
-def most_landmarks(landmarks: int | str) -> int:
-    """Return how many landmarks there are at most, by the parameter `landmarks` of an estimator."""
-    return AUTO_LANDMARKS if isinstance(landmarks, str) else int(landmarks)
-
-
-def draw_landmarks(n: int, landmarks: Any, seed: int) -> Index | None:
-    """Return the numbers of rows to learn from, in the order in which they are drawn; None if that is all of them.
+def draw_landmarks(n: int, count: int, seed: int) -> Index:
+    """Return the numbers of rows to learn from, `count` of n, in the order in which they are drawn.
 
     They are those with the highest of n random numbers, so that one row more changes at most one of them. Of "auto"
     these are the ones to choose from: the first ones of them, as many as are `enough`.
     """
-    if landmarks is None:
-        return None
-    count = most_landmarks(landmarks)
-    if count >= n:
-        return None
     numbers = np.random.default_rng([DRAW, seed]).random(n)
     drawn = np.argpartition(numbers, n - count)[n - count :]
     return drawn[np.argsort(-numbers[drawn])]
 
 
-def pick_landmarks(X: Array, landmarks: Any, learner: Learner) -> Index | None:
-    """Return the numbers of the rows of `X` to learn from, in their order; None if that is all of them."""
-    drawn = draw_landmarks(len(X), landmarks, learner.seed)
-    if drawn is None:
-        return None
-    return np.sort(drawn if landmarks != "auto" else drawn[: count_landmarks(len(X), X[drawn], learner)])
+def pick_landmarks(X: Array, count: int, learner: Learner, *, fewer: bool) -> Index:
+    """Return the numbers of the rows of `X` to learn from, in their order: `count`, or if `fewer` as many as needed."""
+    drawn = draw_landmarks(len(X), count, learner.seed)
+    return np.sort(drawn[: count_landmarks(len(X), X[drawn], learner)] if fewer else drawn)
 
 
 def count_landmarks(n: int, drawn: Array, learner: Learner) -> int:

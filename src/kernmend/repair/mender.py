@@ -186,6 +186,8 @@ class Mender:
         """Return the rows in coordinates of the good ones, where nothing depends on single features."""
         if settings.error.by_entry or not settings.kernel.turns or self.bounds is not None:
             return None
+        if self.L.shape[0] >= self.L.shape[1]:  # coordinates would be no fewer than the features
+            return None
         whole = (free is None or free.all()) and not np.isnan(X).any()
         return self._span.enter(X, start) if whole and self._span is not None else None
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend._validation import check_choice
+from kernmend.linalg.distances import row_blocks
 
 # Ratio of the spreads of columns from which on they do not have one unit; random mixtures in one unit reach 17.
 APART = 20.0
@@ -18,17 +19,29 @@ ORDERED = 0.5
 ALIKE = 0.25
 # Largest spread of a column, and 1 / smallest: squares and products are still far from the ends of floats.
 LARGEST = 1e100
-# Largest number of rows on which the units are decided.
+# Largest number of rows on which the units are decided, and whose median is the shape of rows in units of their own.
 SOME_ROWS = 300
+# Rounds of weighted least squares for the units of a row, each weight 1 / |error|: further ones change them by 1 %.
+ROUNDS = 10
+# Error below which a weight no longer grows, as a share of the row's spread: exact values do not get all the weight.
+LEAST_ERROR = 0.01
+# Size of the shape in a row, as a share of the row's spread, below which the row is not of it: its spread is the size.
+LEAST_SHAPE = 0.1
 CHOICES = ("auto", "columns", "rows")
 
 
 @dataclass(frozen=True)
 class Units:
-    """What rows are compared in. `sizes` divide the columns; `by_rows` centres and divides each row by its own."""
+    """What rows are compared in. `sizes` divide the columns; `by_rows` centres and divides each row by its own.
+
+    A row x in units of its own is (x - a) / b, where x = a + b shape + errors, with the least sum of absolute errors.
+    Errors change a and b little: noise does not make a row larger, as it does where b is the spread of the row. Without
+    a shape, a and b are the median and the spread.
+    """
 
     sizes: Array | None = None
     by_rows: bool = False
+    shape: Array | None = None
 
     @classmethod
     def of(cls, scale: Any, X: Array, *, bounded: bool = False) -> "Units":
@@ -48,7 +61,9 @@ class Units:
             kind = _suited(X, bounded) if scale == "auto" else scale
             if kind == "rows" and bounded:
                 raise ValueError("bounds are in the units of the columns: leave them out, or scale='rows'")
-            return cls(spreads(X) if kind == "columns" else None, kind == "rows")
+            if kind == "rows":
+                return cls(by_rows=True, shape=common_shape(X))
+            return cls(spreads(X) if kind == "columns" else None)
         try:
             sizes = np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1:]).copy()
         except (TypeError, ValueError):
@@ -67,7 +82,7 @@ class Units:
     def enter(self, X: Array) -> Array:
         """Return the rows in these units."""
         if self.by_rows:
-            middle, size = row_units(X)
+            middle, size = self.of_rows(X)
             return ((X - middle) / size).astype(X.dtype, copy=False)
         return X if self.sizes is None else (X / self.sizes).astype(X.dtype, copy=False)
 
@@ -78,13 +93,13 @@ class Units:
         """
         if not self.by_rows:
             return X, truth
-        middle, size = row_units(X)
+        middle, size = self.of_rows(X)
         return (X - middle) / size, (truth - middle) / size
 
     def leave(self, A: Array, X: Array) -> Array:
         """Return mended rows `A` in the units of `X`, from which they come; what did not change, bit for bit."""
         if self.by_rows:
-            middle, size = row_units(X)
+            middle, size = self.of_rows(X)
             return np.where(self.enter(X) == A, X, A * size + middle).astype(X.dtype, copy=False)
         if self.sizes is None:
             return A
@@ -92,14 +107,18 @@ class Units:
 
     def size(self, X: Array) -> Any:
         """Return what a difference of 1 in these units is in those of the data `X`: a number, or one for each entry."""
-        return row_units(X)[1] if self.by_rows else 1.0 if self.sizes is None else self.sizes
+        return self.of_rows(X)[1] if self.by_rows else 1.0 if self.sizes is None else self.sizes
 
     def back(self, A: Array, X: Array) -> Array:
         """Return values `A` in these units in the units of rows `X` of the data."""
         if self.by_rows:
-            middle, size = row_units(X)
+            middle, size = self.of_rows(X)
             return np.asarray(A * size + middle)
         return np.asarray(A * self.size(X))
+
+    def of_rows(self, X: Array) -> tuple[Array, Array]:
+        """Return the offset and the size of each row, as columns."""
+        return row_units(X) if self.shape is None else aligned_units(X, self.shape)
 
     def bounds(self, bounds: Any) -> Any:
         """Return the limits of mended values in these units; "data" says the same in all."""
@@ -131,13 +150,28 @@ def resolve_bounds(bounds: Any, good: Array) -> tuple[Array, Array] | None:
     return low, high
 
 
+def common_shape(X: Array) -> Array:
+    """Return the median of rows, each in units of its own median and spread; 0 in columns that lack all of them."""
+    middle, size = row_units(X[_some(len(X))].astype(np.float64))
+    scaled = (X[_some(len(X))] - middle) / size
+    known = ~np.isnan(scaled).all(axis=0)
+    out = np.zeros(X.shape[1])
+    out[known] = np.nanmedian(scaled[:, known], axis=0)
+    return out
+
+
+def _some(n: int) -> "np.ndarray[Any, np.dtype[np.intp]]":
+    """Return the numbers of the rows on which units are decided, evenly spaced."""
+    return np.linspace(0, n - 1, min(n, SOME_ROWS)).astype(np.intp)
+
+
 def _suited(X: Array, bounded: bool) -> str | None:
     """Return "columns" where columns have units of their own, "rows" where rows are curves of one shape, else None.
 
     Columns of a series (pixels, channels) share a unit, whatever their spreads are: neighbours differ little, or most
     columns have the same lowest values. What is missing counts as the median of its column.
     """
-    some = X[np.linspace(0, len(X) - 1, min(len(X), SOME_ROWS)).astype(np.intp)].astype(np.float64)
+    some = X[_some(len(X))].astype(np.float64)
     if some.shape[1] >= MANY_COLUMNS:
         if np.isnan(some).any():
             some = np.where(np.isnan(some), np.nanmedian(X, axis=0), some)
@@ -176,6 +210,34 @@ def row_units(X: Array) -> tuple[Array, Array]:
     middle = np.nanmedian(X, axis=1, keepdims=True)
     size = 1.4826 * np.nanmedian(np.abs(X - middle), axis=1, keepdims=True)
     return middle, np.where(size > 0, size, 1.0)
+
+
+def aligned_units(X: Array, shape: Array) -> tuple[Array, Array]:
+    """Return a and b of x = a + b shape + errors for each row x, as columns, with about the least sum of |errors|.
+
+    b is the spread of the row where that is more than 1 / `LEAST_SHAPE` times as large: such a row is not of this
+    shape. Missing entries have no weight.
+
+    >>> X = np.array([[1.0, 3.0, 5.0, 7.0, 9.0], [0.0, 1.0, 2.0, 90.0, 4.0]])
+    >>> [part.ravel().round(2).tolist() for part in aligned_units(X, np.arange(5.0))]
+    [[1.0, 0.0], [2.0, 1.0]]
+    """
+    out = np.empty((2, len(X), 1))
+    for rows in row_blocks(len(X), X.shape[1]):
+        known = ~np.isnan(X[rows])
+        Z = np.where(known, X[rows], 0.0).astype(np.float64, copy=False)
+        middle, spread = row_units(X[rows].astype(np.float64, copy=False))
+        offset, size = middle, spread
+        for _ in range(ROUNDS):
+            weights = known / np.maximum(np.abs(Z - offset - size * shape), LEAST_ERROR * spread)
+            weights /= weights.sum(axis=1, keepdims=True)
+            centred = shape - (weights * shape).sum(axis=1, keepdims=True)
+            variance = (weights * np.square(centred)).sum(axis=1, keepdims=True)
+            slope = (weights * centred * Z).sum(axis=1, keepdims=True) / np.where(variance > 0, variance, 1.0)
+            size = np.where(slope > LEAST_SHAPE * spread, slope, spread)
+            offset = (weights * (Z - size * shape)).sum(axis=1, keepdims=True)
+        out[:, rows] = offset, size
+    return out[0], out[1]
 
 
 def spreads(X: Array) -> Array:

@@ -22,7 +22,8 @@ def as_line(mended: Any) -> str:
     flagged, changed = int(mended.flags.sum()), mended.changed
     filled = int((changed & np.isnan(mended._source.X)).sum())
     suspects = int(mended.suspects.sum())
-    parts = [f"{flagged} of {len(mended.flags)} rows flagged", f"{int(changed.sum())} values changed"]
+    number = int(changed.sum())
+    parts = [f"{flagged} of {len(mended.flags)} rows flagged", f"{number} value{'' if number == 1 else 's'} changed"]
     if filled:
         parts[-1] += f", {filled} of them filled in"
     if suspects:
