@@ -150,10 +150,13 @@ class Injection:
             return by_rows
         # Bounds alone make noise on constant entries look right.
         unbounded = self.mender if self.mender.bounds is None else replace(self.mender, bounds=None)
-        A = unbounded.mend(self.donors, by_entries, **_budget())
-        few = float(np.mean(self.donors != A)) <= (FEW_ENTRIES if many else FEW_OF_FEW)
+        start = unbounded.start(self.donors, by_entries.error)
+        A = unbounded.mend(self.donors, replace(by_entries, refit=0.0), start=start, **_budget())
+        if np.mean(unbounded.found_wrong(A, self.donors, by_entries)) > (FEW_ENTRIES if many else FEW_OF_FEW):
+            return by_rows
+        A = unbounded.refit(A, self.donors, by_entries, start=start, **_budget())
         looks_right = excess(self.judge, A) - excess(self.judge, self.held) < LOOKS_RIGHT
-        return by_entries if few and looks_right else by_rows
+        return by_entries if looks_right else by_rows
 
 
 def _budget() -> dict[str, Any]:

@@ -48,8 +48,9 @@ class Settings:
 class Mender:
     """Mends rows against the good rows `L`.
 
-    Keeps one eigendecomposition for each kernel it has met, and the reference it used last. Of many rows the
-    decomposition has the eigenpairs above a cut-off only, which stands beside it.
+    Keeps one eigendecomposition for each kernel it has met, the reference it used last, and the rows it mended last in
+    coordinates of the good ones: trials mend the same rows again. Of many rows the decomposition has the eigenpairs
+    above a cut-off only, which stands beside it.
     """
 
     L: Array
@@ -62,6 +63,7 @@ class Mender:
     def __post_init__(self) -> None:
         self.median = median_squared_distance(self.L) or 1.0  # squared distance of two good rows
         self.scale = float(np.sqrt(self.median))
+        self._entered: tuple[Array, Array, Within | None] | None = None
 
     def with_rows(self, L: Array) -> "Mender":
         """Return one that mends against other good rows."""
@@ -91,7 +93,7 @@ class Mender:
 
     def forget_reference(self) -> None:
         """Keep the eigendecompositions only: the reference is as large, and soon made of them."""
-        self._last = None
+        self._last = self._entered = None
         self.__dict__.pop("_coordinates", None)
 
     def lam(self, settings: Settings) -> float:
@@ -159,9 +161,8 @@ class Mender:
         """Return rows that were mended to `A` with the entries found wrong filled in anew, the others as they were."""
         if not settings.error.by_entry or settings.refit == 0:
             return A
-        tolerance = settings.refit * self.scale / np.sqrt(X.shape[1])
         for grow in (*[True] * settings.grow, False):
-            wrong = np.isnan(X) | (np.abs(A - X) > tolerance)
+            wrong = self.found_wrong(A, X, settings)
             if grow:
                 wrong |= wrong @ self._alike > 0
             if free is not None:
@@ -169,6 +170,12 @@ class Mender:
             unknown, begin = np.where(wrong, np.nan, X), np.where(wrong, A, start)
             A = self._minimise(unknown, settings, begin, wrong, max_iter // 2 if grow else max_iter, tol)[0]
         return A
+
+    def found_wrong(self, A: Array, X: Array, settings: Settings) -> NDArray[np.bool_]:
+        """Return which entries of rows `X` that were mended to `A` are taken for wrong, missing ones among them."""
+        tolerance = settings.refit * self.scale / np.sqrt(X.shape[1])
+        out: NDArray[np.bool_] = np.isnan(X) | (np.abs(A - X) > tolerance)
+        return out
 
     def _minimise(
         self, X: Array, settings: Settings, start: Array, free: NDArray[np.bool_] | None, max_iter: int, tol: float
@@ -186,8 +193,11 @@ class Mender:
         """Return the rows in coordinates of the good ones, where nothing depends on single features."""
         if settings.error.by_entry or not settings.kernel.turns or self.bounds is not None:
             return None
-        whole = (free is None or free.all()) and not np.isnan(X).any()
-        return self._span.enter(X, start) if whole and self._span is not None else None
+        if self._span is None or not (free is None or free.all()) or np.isnan(X).any():
+            return None
+        if self._entered is None or self._entered[0] is not X or self._entered[1] is not start:
+            self._entered = X, start, self._span.enter(X, start)
+        return self._entered[2]
 
     @cached_property
     def _span(self) -> Span | None:

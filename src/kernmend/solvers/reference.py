@@ -206,10 +206,11 @@ def mend_rows(
 
     Returns the rows, the objective summed over them at the start and after each iteration, and whether all converged.
     """
+    n = len(A)
 
     def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Callable[[Some], Array]]:
         value, of_value = reference.values(rows)
-        error_value, of_error = error.rows(index).evaluate_rows(rows)
+        error_value, of_error = (error if len(rows) == n else error.rows(index)).evaluate_rows(rows)
         return value + lam * error_value, lambda some: of_value(some) + lam * of_error[some]
 
     with few_threads(reference.L.size * A.shape[0] // THIN):
