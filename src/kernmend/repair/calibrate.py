@@ -203,6 +203,22 @@ class Cost:
             self.known[settings] = self._try(settings) if same is None else self.known[same]
         return self.known[settings]
 
+    def prepare(self, several: Sequence[Settings]) -> None:
+        """Mend the rows by several settings, which are all asked for later: those of one error model at once.
+
+        These differ in the force only, and have no refit.
+        """
+        for error in dict.fromkeys(settings.error for settings in several):
+            group = [settings for settings in dict.fromkeys(several) if settings.error == error]
+            found = self.mender.mend_by_forces(self.injected, group, self._start(error), **_budget())
+            self._plain.update(zip(group, found, strict=True))
+
+    def _start(self, error: type[RowSum]) -> Array:
+        """Return where the mending begins under an error model."""
+        if error not in self._starts:
+            self._starts[error] = self.mender.start(self.injected, error)
+        return self._starts[error]
+
     def _try(self, settings: Settings) -> tuple[float, float]:
         A = self._mended(settings)
         share = float(np.square(A - self.truth).sum()) / self._injected
@@ -213,9 +229,7 @@ class Cost:
 
     def _mended(self, settings: Settings) -> Array:
         """Return the rows mended. Settings that differ in the refit share what goes before it."""
-        if settings.error not in self._starts:
-            self._starts[settings.error] = self.mender.start(self.injected, settings.error)
-        start, plain = self._starts[settings.error], replace(settings, refit=0.0, grow=0)
+        start, plain = self._start(settings.error), replace(settings, refit=0.0, grow=0)
         if plain not in self._plain:
             self._plain[plain] = self.mender.mend(self.injected, plain, start=start, **_budget())
         return self.mender.refit(self._plain[plain], self.injected, settings, start=start, **_budget())
@@ -274,6 +288,7 @@ def calibrate(
 
     cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
     try:
+        cost.prepare(grid.coarse())
         settings = grid.best_force([min(grid.coarse(), key=told)], told)
         starts = [settings, *cost.rivals(settings)]
         cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
