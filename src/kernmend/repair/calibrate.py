@@ -273,30 +273,34 @@ def calibrate(
         {error: error.forces if evidence.lam is None else (1.0,) for error in errors},
     )
     few = max(FEWEST_INJECTED, ENOUGH_ENTRIES // evidence.good.shape[1])
-    injection = evidence.hold_out(seed, min(few, MAX_INJECTED))
-    settings = injection.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
-    favoured = settings.error
-    tried = 0
+    costs: list[Cost] = []
+    favoured, tried = grid.middle().error, 0
 
     def told(settings: Settings) -> float:
         nonlocal tried
-        tried += settings not in cost.known
-        value = cost(settings)
+        tried += settings not in costs[-1].known
+        value = costs[-1](settings)
         if callback is not None:
             callback(tried, value)
         return value if settings.error == favoured else DOUBT * value
 
-    cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
     try:
-        cost.prepare(grid.coarse())
+        injection = evidence.hold_out(seed, min(few, MAX_INJECTED))
+        settings = injection.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
+        favoured = settings.error
+        costs.append(injection.cost(settings, whole=favoured.by_entry, racing=True))
+        costs[-1].prepare(grid.coarse())
         settings = grid.best_force([min(grid.coarse(), key=told)], told)
-        starts = [settings, *cost.rivals(settings)]
-        cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
+        starts = [settings, *costs[-1].rivals(settings)]
+        costs.append(injection.cost(settings, whole=favoured.by_entry, racing=True))
         settings = grid.climb(grid.best_force(starts, told), told, passes=PASSES)
     except KeyboardInterrupt:
-        best = min(cost.known, key=cost, default=grid.middle())
-        return Calibration(best, cost.share(best) if best in cost.known else 1.0, True)
-    return Calibration(settings, cost.share(settings), False)
+        tried_by = [cost for cost in costs if cost.known]
+        if not tried_by:
+            return Calibration(grid.middle(), 1.0, True)
+        best = min(tried_by[-1].known, key=tried_by[-1])
+        return Calibration(best, tried_by[-1].share(best), True)
+    return Calibration(settings, costs[-1].share(settings), False)
 
 
 def choose_filling(
