@@ -10,7 +10,7 @@ from kernmend.datasets.metrics import snr
 from kernmend.linalg.distances import median_squared_distance, squared_distances
 from kernmend.model.errors import ERROR_MODELS, EntryError, RowError
 from kernmend.model.kernels import RBF, Linear, Polynomial
-from kernmend.repair.calibrate import CUTOFFS, FIRST_ROWS, Evidence, calibrate
+from kernmend.repair.calibrate import CUTOFFS, FIRST_ROWS, Cost, Evidence, Injection, calibrate
 from kernmend.repair.mender import Mender, Settings
 
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -244,6 +244,21 @@ def test_ctrl_c_keeps_the_best_settings_so_far():
     assert 1 <= len(seen) <= 30
     assert share == pytest.approx(min(left for _, left in seen))
     assert settings.kernel in kernels(good)
+
+
+@pytest.mark.parametrize("name", ["hold_out", "first_settings", "cost", "prepare"])
+def test_ctrl_c_before_any_settings_were_tried_takes_those_in_the_middle(name, monkeypatch):
+    good, wrong, _ = surface(0)
+
+    def stop(*args, **options):
+        raise KeyboardInterrupt
+
+    owner = {"hold_out": Evidence, "prepare": Cost}.get(name, Injection)
+    monkeypatch.setattr(owner, name, stop)
+    settings, share, interrupted = calibrate(Evidence(good, wrong), kernels=kernels(good))
+    assert interrupted
+    assert share == 1.0
+    assert settings.kernel == kernels(good)[len(kernels(good)) // 2]
 
 
 def test_ctrl_c_while_choosing_how_to_fill_in_wrong_entries_keeps_the_fit(monkeypatch):

@@ -19,7 +19,7 @@ from kernmend.repair.calibrate import (
     Evidence,
     calibrate,
 )
-from kernmend.repair.mender import Settings
+from kernmend.repair.mender import Mender, Settings
 
 
 def injection(seed, n=260, d=20):
@@ -96,6 +96,21 @@ def test_settings_that_differ_in_the_refit_share_what_goes_before_it():
     for each, value in zip(several[::3], costs[::3], strict=True):
         A = fresh.mender.mend(fresh.injected, each, max_iter=25, tol=1e-4)
         assert value == pytest.approx(np.sum((A - fresh.truth) ** 2) / fresh._injected, rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [5, 200])
+@pytest.mark.parametrize("error", [RowError, EntryError])
+def test_several_forces_at_once_are_those_one_by_one(error, d):
+    """Rows in coordinates of the good ones (200 columns) and in their own."""
+    X, bad = gaussian_noise(make_cubic_surface(60, d, random_state=0), 0.1, random_state=1)
+    mender = Mender(X[~bad])
+    several = [Settings(RBF(0.1 / mender.median), 1e-4, error, force) for force in (0.1, 0.5, 0.9)]
+    start = mender.start(X[bad], error)
+    found = mender.mend_by_forces(X[bad], several, start, max_iter=5)
+    for settings, A in zip(several, found, strict=True):
+        expected = mender.mend(X[bad], settings, start=start, max_iter=5)
+        np.testing.assert_allclose(A, expected, rtol=1e-6, atol=1e-6 * np.abs(X).max())
+    assert np.abs(found[0] - found[2]).max() > 1e-3
 
 
 @pytest.mark.parametrize("d", [3, 60, 300])

@@ -395,6 +395,16 @@ def test_median_is_that_of_the_pairs(seed, n, d):
     assert median_squared_distance(X) == pytest.approx(np.median(pairs), rel=1e-10)
 
 
+@given(seed=seeds, n=st.integers(2, 12), offset=st.sampled_from([0.0, 1e3]), copies=st.booleans())
+def test_median_of_wide_rows_is_that_of_the_pairs(seed, n, offset, copies):
+    """Rows with many columns take another way, unless most pairs are nearly equal."""
+    X = rows(seed, n, 80) + offset
+    X = np.vstack([X, np.tile(X[:1], (3 * n, 1))]) if copies else X
+    pairs = np.array([float(np.sum((a - b) ** 2)) for i, a in enumerate(X) for b in X[:i]])
+    expected = np.median(pairs) if np.median(pairs) > 0 else pairs[pairs > 0].mean()
+    assert median_squared_distance(X) == pytest.approx(expected, rel=1e-9)
+
+
 @given(seed=seeds, exponent=st.floats(-100, 100), offset=st.sampled_from([0.0, 100.0]))
 def test_median_grows_with_the_square_of_the_scale(seed, exponent, offset):
     X, factor = rows(seed, 20, 3) + offset, 10.0**exponent

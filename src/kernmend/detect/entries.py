@@ -21,6 +21,7 @@ from scipy.linalg import solve_triangular
 from kernmend._typing import Array
 from kernmend.detect.scores import NEAREST, landmarks
 from kernmend.detect.tails import CLIP, TINY, EntryTail
+from kernmend.linalg.distances import column_medians
 
 # Ridge of the regressions, as a share of the variance of a column; it is multiplied by 1 + 10 d / n.
 RIDGE = 0.02
@@ -135,16 +136,6 @@ class Conditional:
                 V[i, m] += np.average(known[nearest] @ S.T, axis=0, weights=1.0 / distances[nearest])
         out: Array = V * self.sd + self.mean
         return out
-
-
-def column_medians(R: Array) -> Array:
-    """Return the median of each column without its NaN; 0 for a column of nothing else."""
-    seen = ~np.isnan(R)
-    values = np.sort(np.where(seen, R, np.inf), axis=0)
-    count, columns = seen.sum(axis=0), np.arange(R.shape[1])
-    middle = np.array([values[np.maximum(place, 0), columns] for place in ((count - 1) // 2, count // 2)])
-    out: Array = np.where(count > 0, 0.5 * middle.sum(axis=0), 0.0)
-    return out
 
 
 class Deviations(NamedTuple):

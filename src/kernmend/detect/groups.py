@@ -16,6 +16,7 @@ wrong rows at all needs no rule of its own. The docstring of the package says wh
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,10 +178,15 @@ class TwoGroups:
     def u(self, scores: Array) -> Array:
         """Return u of each score: minus the logarithm of the mean chance of a good row having a higher one."""
         x = (scores - self.middle) / self.unit
-        inside: Array = PchipInterpolator(NODES, self.node_u)(np.clip(x, NODES[0], NODES[-1]))
+        inside: Array = self._inside(np.clip(x, NODES[0], NODES[-1]))
         slope = (self.node_u[-1] - self.node_u[-2]) / (NODES[-1] - NODES[-2])
         out: Array = inside + slope * np.maximum(x - NODES[-1], 0.0)
         return out
+
+    @cached_property
+    def _inside(self) -> PchipInterpolator:
+        """What interpolates u between the nodes."""
+        return PchipInterpolator(NODES, self.node_u)
 
     def threshold(self, sure: float, *, new: bool = False) -> float:
         """Return the score above which rows, or new ones, are wrong with this probability; infinite if none is."""

@@ -150,10 +150,13 @@ class Injection:
             return by_rows
         # Bounds alone make noise on constant entries look right.
         unbounded = self.mender if self.mender.bounds is None else replace(self.mender, bounds=None)
-        A = unbounded.mend(self.donors, by_entries, **_budget())
-        few = float(np.mean(self.donors != A)) <= (FEW_ENTRIES if many else FEW_OF_FEW)
+        start = unbounded.start(self.donors, by_entries.error)
+        A = unbounded.mend(self.donors, replace(by_entries, refit=0.0), start=start, **_budget())
+        if np.mean(unbounded.found_wrong(A, self.donors, by_entries)) > (FEW_ENTRIES if many else FEW_OF_FEW):
+            return by_rows
+        A = unbounded.refit(A, self.donors, by_entries, start=start, **_budget())
         looks_right = excess(self.judge, A) - excess(self.judge, self.held) < LOOKS_RIGHT
-        return by_entries if few and looks_right else by_rows
+        return by_entries if looks_right else by_rows
 
 
 def _budget() -> dict[str, Any]:
@@ -200,6 +203,22 @@ class Cost:
             self.known[settings] = self._try(settings) if same is None else self.known[same]
         return self.known[settings]
 
+    def prepare(self, several: Sequence[Settings]) -> None:
+        """Mend the rows by several settings, which are all asked for later: those of one error model at once.
+
+        These differ in the force only, and have no refit.
+        """
+        for error in dict.fromkeys(settings.error for settings in several):
+            group = [settings for settings in dict.fromkeys(several) if settings.error == error]
+            found = self.mender.mend_by_forces(self.injected, group, self._start(error), **_budget())
+            self._plain.update(zip(group, found, strict=True))
+
+    def _start(self, error: type[RowSum]) -> Array:
+        """Return where the mending begins under an error model."""
+        if error not in self._starts:
+            self._starts[error] = self.mender.start(self.injected, error)
+        return self._starts[error]
+
     def _try(self, settings: Settings) -> tuple[float, float]:
         A = self._mended(settings)
         share = float(np.square(A - self.truth).sum()) / self._injected
@@ -210,9 +229,7 @@ class Cost:
 
     def _mended(self, settings: Settings) -> Array:
         """Return the rows mended. Settings that differ in the refit share what goes before it."""
-        if settings.error not in self._starts:
-            self._starts[settings.error] = self.mender.start(self.injected, settings.error)
-        start, plain = self._starts[settings.error], replace(settings, refit=0.0, grow=0)
+        start, plain = self._start(settings.error), replace(settings, refit=0.0, grow=0)
         if plain not in self._plain:
             self._plain[plain] = self.mender.mend(self.injected, plain, start=start, **_budget())
         return self.mender.refit(self._plain[plain], self.injected, settings, start=start, **_budget())
@@ -256,29 +273,34 @@ def calibrate(
         {error: error.forces if evidence.lam is None else (1.0,) for error in errors},
     )
     few = max(FEWEST_INJECTED, ENOUGH_ENTRIES // evidence.good.shape[1])
-    injection = evidence.hold_out(seed, min(few, MAX_INJECTED))
-    settings = injection.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
-    favoured = settings.error
-    tried = 0
+    costs: list[Cost] = []
+    favoured, tried = grid.middle().error, 0
 
     def told(settings: Settings) -> float:
         nonlocal tried
-        tried += settings not in cost.known
-        value = cost(settings)
+        tried += settings not in costs[-1].known
+        value = costs[-1](settings)
         if callback is not None:
             callback(tried, value)
         return value if settings.error == favoured else DOUBT * value
 
-    cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
     try:
+        injection = evidence.hold_out(seed, min(few, MAX_INJECTED))
+        settings = injection.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
+        favoured = settings.error
+        costs.append(injection.cost(settings, whole=favoured.by_entry, racing=True))
+        costs[-1].prepare(grid.coarse())
         settings = grid.best_force([min(grid.coarse(), key=told)], told)
-        starts = [settings, *cost.rivals(settings)]
-        cost = injection.cost(settings, whole=favoured.by_entry, racing=True)
+        starts = [settings, *costs[-1].rivals(settings)]
+        costs.append(injection.cost(settings, whole=favoured.by_entry, racing=True))
         settings = grid.climb(grid.best_force(starts, told), told, passes=PASSES)
     except KeyboardInterrupt:
-        best = min(cost.known, key=cost, default=grid.middle())
-        return Calibration(best, cost.share(best) if best in cost.known else 1.0, True)
-    return Calibration(settings, cost.share(settings), False)
+        tried_by = [cost for cost in costs if cost.known]
+        if not tried_by:
+            return Calibration(grid.middle(), 1.0, True)
+        best = min(tried_by[-1].known, key=tried_by[-1])
+        return Calibration(best, tried_by[-1].share(best), True)
+    return Calibration(settings, costs[-1].share(settings), False)
 
 
 def choose_filling(

@@ -7,7 +7,7 @@ import numpy as np
 
 from kernmend._typing import Array
 from kernmend._validation import check_choice
-from kernmend.linalg.distances import row_blocks
+from kernmend.linalg.distances import column_medians, row_blocks
 
 # Ratio of the spreads of columns from which on they do not have one unit; random mixtures in one unit reach 17.
 APART = 20.0
@@ -207,8 +207,8 @@ def row_units(X: Array) -> tuple[Array, Array]:
     >>> [part.ravel().round(3).tolist() for part in row_units(np.array([[1.0, 2.0, 9.0], [5.0, 5.0, 5.0]]))]
     [[2.0, 5.0], [1.483, 1.0]]
     """
-    middle = np.nanmedian(X, axis=1, keepdims=True)
-    size = 1.4826 * np.nanmedian(np.abs(X - middle), axis=1, keepdims=True)
+    middle = column_medians(X.T)[:, np.newaxis]
+    size = 1.4826 * column_medians(np.abs(X - middle).T)[:, np.newaxis]
     return middle, np.where(size > 0, size, 1.0)
 
 

@@ -194,7 +194,7 @@ def mend_rows(
     reference: Reference,
     A: Array,
     error: ErrorModel,
-    lam: float,
+    lam: float | Array,
     *,
     scale: float = 1.0,
     bounds: tuple[Array, Array] | None = None,
@@ -204,13 +204,22 @@ def mend_rows(
 ) -> tuple[Array, list[float], bool]:
     """Move the rows of `A` towards the span of the reference, each held to its observation by lam E.
 
-    Returns the rows, the objective summed over them at the start and after each iteration, and whether all converged.
+    `lam` is one number, or one for each row. Returns the rows, the objective summed over them at the start and after
+    each iteration, and whether all converged.
     """
+    weights, n = np.broadcast_to(lam, len(A)), len(A)
 
     def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Callable[[Some], Array]]:
         value, of_value = reference.values(rows)
-        error_value, of_error = error.rows(index).evaluate_rows(rows)
-        return value + lam * error_value, lambda some: of_value(some) + lam * of_error[some]
+        error_value, of_error = (error if len(rows) == n else error.rows(index)).evaluate_rows(rows)
+        weight = weights[index]
+
+        def gradient(some: Some) -> Array:
+            out: Array = of_error[some] * weight[some][:, np.newaxis]
+            out += of_value(some)
+            return out
+
+        return value + weight * error_value, gradient
 
     with few_threads(reference.L.size * A.shape[0] // THIN):
         return minimise_rows(objective, A, scale=scale, bounds=bounds, free=free, max_iter=max_iter, tol=tol)

@@ -57,7 +57,7 @@ def minimise_rows(
     A = A.astype(np.float64)
     box = _Box(bounds, free)
     A = box.enter(A, np.arange(A.shape[0]))
-    rows = _Rows.at(A, function, box, scale)
+    rows = _Rows.of(A, function, box, scale)
     active = np.flatnonzero(np.abs(rows.g).max(axis=1, initial=0.0) > _NO_GRADIENT)
     trace = [rows.f.copy()]
     begun = active
@@ -126,7 +126,7 @@ class _Rows:
     out_of_budget: bool = False
 
     @classmethod
-    def at(cls, A: Array, function: RowFunction, box: _Box, scale: float) -> "_Rows":
+    def of(cls, A: Array, function: RowFunction, box: _Box, scale: float) -> "_Rows":
         """Return the state at the start `A`."""
         n = A.shape[0]
         f, gradient = function(A, np.arange(n))
@@ -147,10 +147,12 @@ class _Rows:
 
     def begin(self, rows: Index) -> None:
         """Set the direction of the next step of some rows."""
-        g = self.g[rows]
-        direction = -self.memory.apply(g, rows, self.scale)
+        at = _where(rows, len(self.a))
+        g = self.g[at]
+        direction = self.memory.apply(g, rows, self.scale)
+        np.negative(direction, out=direction)
         direction[g == 0.0] = 0.0  # Entries that are fixed, and those that a bound stops.
-        self.direction[rows], self.step[rows], self.halvings[rows], self.straight[rows] = direction, 1.0, 0, False
+        self.direction[at], self.step[at], self.halvings[at], self.straight[at] = direction, 1.0, 0, False
         uphill = np.einsum("ij,ij->i", direction, g) >= 0
         if uphill.any():
             self._go_straight(rows[uphill])
@@ -164,8 +166,9 @@ class _Rows:
 
     def try_step(self, rows: Index) -> NDArray[np.bool_]:
         """Try a step; return which rows took it because their value falls enough. The others' steps are halved."""
-        a, f, g = self.a[rows], self.f[rows], self.g[rows]
-        trial = self.box.enter(a + self.step[rows, np.newaxis] * self.direction[rows], rows)
+        at = _where(rows, len(self.a))
+        a, f, g = self.a[at], self.f[at], self.g[at]
+        trial = self.box.enter(a + self.step[at][:, np.newaxis] * self.direction[at], rows)
         value, gradient = self.function(trial, rows)
         moved = trial - a
         expected = np.einsum("ij,ij->i", g, moved)
@@ -175,7 +178,8 @@ class _Rows:
             done = rows[some]
             new_g = self.box.mask(gradient(some), trial[some], done)
             self.memory.store(done, moved[some], new_g - g[some], new_g)
-            self.a[done], self.f[done], self.g[done] = trial[some], value[some], new_g
+            at = _where(done, len(self.a))
+            self.a[at], self.f[at], self.g[at] = trial[some], value[some], new_g
         bad = rows[~good]
         self.step[bad] *= 0.5
         self.halvings[bad] += 1
@@ -195,6 +199,11 @@ class _Rows:
         if np.any(short & ~ended):
             self._go_straight(rows[short & ~ended])
         return ended
+
+
+def _where(rows: Index, n: int) -> Index | slice:
+    """Return what selects these of n rows, ascending: without a copy if they are all."""
+    return slice(None) if rows.size == n else rows
 
 
 def _note(trace: list[Array], rows: _Rows, ended: Index) -> None:
@@ -299,15 +308,16 @@ class Memory:
         yy = self.yy[both] * pairs
         sg, yg = self.with_g[at, place] * there, self.with_g[at, PAIRS + place] * there
         length = diagonal[:, :1] / yy[:, 0, :1]
-        alpha = _solve(T, sg)  # q = g - sum alpha_j y_j
-        change = _solve(T.transpose(0, 2, 1), diagonal * alpha - length * (yg - np.einsum("ijk,ik->ij", yy, alpha)))
+        inverse = np.linalg.inv(T)
+        alpha = _times(inverse, sg)  # q = g - sum alpha_j y_j
+        change = _times(inverse.transpose(0, 2, 1), diagonal * alpha - length * (yg - _times(yy, alpha)))
         weights = np.zeros((rows.size, 2 * PAIRS))  # of length q + sum change_j s_j
         number = np.arange(rows.size)[:, np.newaxis]
         weights[number, place], weights[number, PAIRS + place] = change, -length * alpha
         return length, weights
 
 
-def _solve(T: Array, b: Array) -> Array:
-    """Return x of T x = b for each row."""
-    x: Array = np.linalg.solve(T, b[:, :, np.newaxis])[:, :, 0]
-    return x
+def _times(T: Array, b: Array) -> Array:
+    """Return T b for each row."""
+    out: Array = np.matmul(T, b[:, :, np.newaxis])[:, :, 0]
+    return out
