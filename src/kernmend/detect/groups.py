@@ -42,6 +42,8 @@ LOWEST, HIGHEST, POINTS = np.array([-0.7, np.log(0.5), -3.0]), np.array([0.3, np
 FINER = 2.5
 # Shares of wrong rows, if there are any: all equally probable. What is wrong is the smaller part.
 SHARES = np.geomspace(0.004, 0.3, 7)
+# Prior probabilities of no row being wrong, and of each of `SHARES`; and those where no row can be wrong.
+PRIOR_SHARES, NONE_WRONG = np.append(0.5, np.full(SHARES.size, 0.5 / SHARES.size)), np.eye(1, 1 + SHARES.size)[0]
 # Distances of wrong rows: the nearest one, the number of distances up to the highest score, and the standard deviation
 # about each as a share of it.
 NEAREST_WRONG, DISTANCES, SPREAD = 2.5, 3, 0.3
@@ -107,7 +109,7 @@ class TwoGroups:
     `middle` and `unit` are the median of the scores and the spread of their lower half; x = (score - middle) / unit.
     `node_u` is u at each of `NODES`, minus the logarithm of the mean chance of all f0 that are plausible. `wrong` is
     the probability of one of the rows being wrong at each x of `grid`, never falling, `new_wrong` that of a new row,
-    and `any_wrong` that of there being wrong rows at all. `evidence` is the logarithm of the likelihood of the `count`
+    and `shares` those of no row being wrong and of each of `SHARES`. `evidence` is the logarithm of the likelihood of the `count`
     scores, averaged over all combinations.
     """
 
@@ -117,7 +119,7 @@ class TwoGroups:
     grid: Array
     wrong: Array
     new_wrong: Array
-    any_wrong: float
+    shares: Array
     evidence: float
     count: int
 
@@ -130,6 +132,7 @@ class TwoGroups:
         least: float = 1e-3,
         dimensions: float = 4.0,
         only_good: bool = False,
+        shares: Array | None = None,
     ) -> "TwoGroups":
         """Return what is to be believed of the scores of rows.
 
@@ -146,7 +149,11 @@ class TwoGroups:
             The number of dimensions that the rows fill (`effective_dimensions`).
         only_good : bool
             Whether no row is believed wrong, since the scores do not tell wrong rows from good ones.
+        shares : array of shape (1 + number of `SHARES`,), optional
+            The prior probabilities of no row being wrong and of each of `SHARES`; `PRIOR_SHARES` where None.
         """
+        shares = PRIOR_SHARES if shares is None else shares
+        shares = NONE_WRONG if only_good or scores.size < FEWEST else shares
         middle, low = np.percentile(scores, [50.0, 15.87])
         unit = max(float(middle - low), least)
         x = np.clip((scores - middle) / unit, *RANGE)
@@ -162,7 +169,7 @@ class TwoGroups:
             null = parameters.copy()
             null[:, 0] -= np.exp(null[:, 1]) * _medians(null[:, 2])
             f0 = np.exp(LogGamma(*_columns(null)).log_density(grid))
-            posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, only_good or scores.size < FEWEST)
+            posterior, evidence = _posterior(counts, f0, log_prior, f1, log_prior_f1, shares)
             weights = posterior.sum(axis=(1, 2))
             low, high = _plausible(parameters, weights, low, high)
         keep = weights > NEGLIGIBLE
@@ -171,7 +178,7 @@ class TwoGroups:
         return cls(
             float(middle), unit, np.maximum(node_u, 0.0), grid,
             _probability_wrong(grid, f0, f1, posterior), _probability_new(grid, f0, f1, posterior),
-            float(posterior[:, :, 1:].sum()),
+            posterior.sum(axis=(0, 1)),
             evidence - scores.size * float(np.log(unit)), scores.size,
         )  # fmt: skip
 
@@ -187,6 +194,16 @@ class TwoGroups:
     def _inside(self) -> PchipInterpolator:
         """What interpolates u between the nodes."""
         return PchipInterpolator(NODES, self.node_u)
+
+    def plausible_shares(self) -> Array:
+        """Return prior probabilities of shares for other scores of the same rows, of which the same share is wrong.
+
+        Each is that of `PRIOR_SHARES`, less as far as these scores make it less plausible than the most plausible one;
+        what is taken off them is the probability of no row being wrong.
+        """
+        some = self.shares[1:] / max(float(self.shares[1:].max()), np.finfo(np.float64).tiny) * PRIOR_SHARES[1:]
+        out: Array = np.append(1.0 - some.sum(), some)
+        return out
 
     def threshold(self, sure: float, *, new: bool = False) -> float:
         """Return the score above which rows, or new ones, are wrong with this probability; infinite if none is."""
@@ -277,23 +294,23 @@ def _alternatives(grid: Array, injected: Array | None) -> tuple[Array, Array]:
 
 
 def _posterior(
-    counts: Array, f0: Array, log_prior: Array, f1: Array, log_prior_f1: Array, only_good: bool
+    counts: Array, f0: Array, log_prior: Array, f1: Array, log_prior_f1: Array, shares: Array
 ) -> tuple[Array, float]:
     """Return the probability of each combination of f0, f1 and share, and the log of the mean likelihood.
 
-    The first share is 0, where f1 does not matter; the others are `SHARES`. With `only_good` it is the only one.
+    The first share is 0, where f1 does not matter; the others are `SHARES`. Their prior probabilities are `shares`.
     """
     seen = counts > 0
     n, good, wrong = counts[seen], f0[:, seen], f1[:, seen]
     tiny = np.finfo(np.float64).tiny
     log_joint = np.full((len(f0), len(f1), 1 + SHARES.size), -np.inf)
     log_joint[:, :, 0] = (log_prior + np.log(good + tiny) @ n)[:, np.newaxis] + log_prior_f1
-    if not only_good:
-        log_joint[:, :, 0] += np.log(0.5)
-        for k, share in enumerate(SHARES):
+    log_joint[:, :, 0] += np.log(shares[0] + tiny)
+    for k, share in enumerate(SHARES):
+        if shares[k + 1] > NEGLIGIBLE**2:
             for j, density in enumerate(wrong):
                 likelihood = np.log((1.0 - share) * good + share * density + tiny) @ n
-                log_joint[:, j, k + 1] = log_prior + log_prior_f1[j] + likelihood + np.log(0.5 / SHARES.size)
+                log_joint[:, j, k + 1] = log_prior + log_prior_f1[j] + likelihood + np.log(shares[k + 1])
     evidence = float(logsumexp(log_joint))
     return np.exp(log_joint - evidence), evidence
 

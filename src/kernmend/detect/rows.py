@@ -8,9 +8,9 @@ Good rows are not all alike: views of an object with little detail are predicted
 views of one with much detail have high scores. An error of the same size then leads to a lower score among the first
 than a good row has among the second, and all of the second may seem to be wrong. So there is a second scoring
 (`choose_scoring`): the score of each row minus what the scores of its nearest rows let expect (`Neighbours`). It
-counts where it makes the scores likelier. Then a row is wrong if it is wrong by either scoring; but if relative to
-neighbours nothing seems to be wrong, then nothing is: what the plain scoring finds are good rows of a kind with higher
-scores.
+counts where it makes the scores likelier. Then a row is wrong if it is wrong by either scoring. Both are of the same
+rows, of which one share is wrong: what the relative scores say of it is what is believed of it before the plain scores
+are looked at. Else many of these would seem to be wrong that are good rows of a kind with higher scores.
 
 A row is wrong only if its error, judged by the good rows, can be told from the spacing of the rows (`EFFECT`): one at
 the edge of a cloud that the others predict to three digits is unusual, but not wrong: its u is the threshold itself.
@@ -298,8 +298,9 @@ def choose_scoring(
     dimensions = effective_dimensions(L)
     least = least_spread(L.shape[1], dimensions)
 
-    def believed(scores: Array, injected: Array) -> TwoGroups:
-        return TwoGroups.of(scores[count], injected, least=least, dimensions=dimensions, only_good=only_good)
+    def believed(scores: Array, injected: Array, shares: Array | None = None) -> TwoGroups:
+        known = {"least": least, "dimensions": dimensions}
+        return TwoGroups.of(scores[count], injected, only_good=only_good, shares=shares, **known)
 
     injected = measure.scores(rows, measure.span.project(rows), source)
     plain = Scoring(None, scores, believed(scores, injected))
@@ -308,7 +309,9 @@ def choose_scoring(
     expected[sample] = neighbours.expected(L, np.arange(sample.size))
     groups = believed(scores - expected, injected - neighbours.expected(rows, source))
     relative = Scoring(neighbours, scores - expected, groups)
-    return plain, relative if relative.likelier(plain) else None
+    if not relative.likelier(plain):
+        return plain, None
+    return replace(plain, groups=believed(scores, injected, groups.plausible_shares())), relative
 
 
 def limits_of(
@@ -319,7 +322,7 @@ def limits_of(
     The plain one does not count if under the relative one there are no wrong rows. With `new` the limits are those of
     new rows too, which may be wrong more often than these: where these show few wrong rows, the limits are lower.
     """
-    plain_counts = relative is None or relative.groups.any_wrong >= 0.5
+    plain_counts = relative is None or relative.groups.shares[0] <= 0.5
 
     def lower(scoring: Scoring) -> float:
         limit = scoring.limit(probability, cap)
