@@ -37,7 +37,7 @@ INF = float("inf")
 INSTEAD: dict[str, Any] = {
     "ENDS": 0.5, "GAIN": INF, "ALPHA": 0.5, "TESTS": 1, "COLUMNS_PER_ROW": INF, "OTHERS": 1.0, "SLOPE": 1.0,
     "RIDGE": 1e-6, "CONSTANT": 1.0, "MAXIMA": (0.1, 0.9), "LEAST": 0.0,
-    "SKEW": (-0.5, 0.7), "FEW_DIMENSIONS": (0.0, 0.0), "SCALE_SD": 1.0, "SHARES": np.geomspace(0.004, 0.1, 7),
+    "SKEW": (-0.5, 0.7), "FEW_DIMENSIONS": (0.0, 0.0), "SCALE_SD": 1.0, "SHARES": np.geomspace(0.004, 0.1, 7), "PRIOR_SHARES": np.append(0.1, np.full(7, 0.9 / 7)),
     "LOWEST": np.array([-0.1, np.log(0.5), -3.0]), "HIGHEST": np.array([0.3, np.log(2.0), 0.5]),
     "NEAREST_WRONG": 1.0, "DISTANCES": 1, "SPREAD": 1.0, "BROAD": 0.001,
     "INFORMATIVE": 0.0, "HUBER": 1e9, "SURE": 0.5, "LIKELY": 0.75, "LEAST_SPREAD": 0.0,
@@ -49,7 +49,7 @@ INSTEAD: dict[str, Any] = {
 # Constants of precision, memory, time and units.
 PRECISION = {
     *("LOG10", "ROUNDS", "POINTS", "FINER", "RANGE", "BIN", "NODES", "SOME_ROWS", "NEGLIGIBLE", "LOG_LIMIT"),
-    *("CHOOSING", "FILLS", "SAME", "NEARLY_SAME", "LANDMARKS", "INJECTED", "ROUNDING", "TINY"),
+    *("CHOOSING", "FILLS", "SAME", "NEARLY_SAME", "NONE_WRONG", "LANDMARKS", "INJECTED", "ROUNDING", "TINY"),
 }
 MOST_ROWS = 600  # of a case, for the time of a run
 WORSE_F1, WORSE_FLAGS = 0.02, 0.003  # what is worth showing: a loss of F1, and a gain in the share of good rows flagged

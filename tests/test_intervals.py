@@ -289,18 +289,6 @@ def test_rows_in_units_of_their_own_get_them_after_the_error():
     assert all(one is other for one, other in zip(Units().again(X, truth), (X, truth), strict=True))
 
 
-def test_errors_of_several_rows_have_the_part_that_units_take_up():
-    """What mending takes off a row in its own units has no offset; each entry still is the error of that column."""
-    errors = np.random.default_rng(0).standard_normal((400, 120))
-    errors -= errors.mean(axis=1, keepdims=True)
-    errors += np.arange(120)  # so that columns can be told apart
-    trial = Trial(None, None, None, None, 0.9, None, np.random.default_rng(1))
-    together = trial._of_several(errors)
-    assert all(set(together[:, j]) <= set(errors[:, j]) for j in range(120))
-    wanted = (1.0 - 1.0 / conformal.PARTS) / 120
-    np.testing.assert_allclose(np.var(together.mean(axis=1)), wanted, rtol=0.25)
-
-
 def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
     """In many columns small errors lead back to one good row; a point in a plane leads anywhere."""
     rng = np.random.default_rng(0)

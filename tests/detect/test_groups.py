@@ -8,7 +8,15 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 from kernmend.detect import groups
-from kernmend.detect.groups import RANGE, SHARES, LogGamma, TwoGroups, _alternatives, effective_dimensions
+from kernmend.detect.groups import (
+    PRIOR_SHARES,
+    RANGE,
+    SHARES,
+    LogGamma,
+    TwoGroups,
+    _alternatives,
+    effective_dimensions,
+)
 from kernmend.detect.tails import FEWEST
 
 seeds = st.integers(0, 2**32 - 1)
@@ -153,6 +161,33 @@ def test_one_group_has_no_threshold_and_finite_u(seed, dimensions):
     assert groups.any_wrong < 0.5
     assert groups.threshold(0.7) == np.inf
     assert np.isfinite(groups.u(np.array([-1e6, *good, 1e6]))).all()
+
+
+@given(seed=seeds, share=st.sampled_from([0.0, 0.03, 0.2]))
+@settings(max_examples=15)
+def test_shares_that_scores_do_not_show_are_less_plausible_for_other_scores(seed, share):
+    """No share gains, the most plausible one keeps its probability, and none wrong gets what the others lose."""
+    good, wrong, _ = injected_group(seed, share=share)
+    before = TwoGroups.of(np.concatenate([good, wrong]), None, least=LEAST)
+    prior = before.plausible_shares()
+    assert prior.sum() == pytest.approx(1.0)
+    assert (prior[1:] <= PRIOR_SHARES[1:] + 1e-12).all()
+    assert prior[1:].max() == pytest.approx(PRIOR_SHARES[1])
+    assert before.shares[1:].argmax() == prior[1:].argmax()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prior_shares_decide_where_scores_leave_it_open(seed):
+    """The same scores with a long upper tail: a share that is excluded before is not found in them."""
+    good, wrong, _ = injected_group(seed, share=0.1)
+    scores = np.concatenate([good, wrong])
+    none, some = (np.append(1.0, np.zeros(SHARES.size)), np.append(0.0, np.full(SHARES.size, 1.0 / SHARES.size)))
+    assert TwoGroups.of(scores, None, least=LEAST, shares=none).any_wrong == 0.0
+    assert TwoGroups.of(scores, None, least=LEAST, shares=some).any_wrong == pytest.approx(1.0)
+    np.testing.assert_allclose(
+        TwoGroups.of(scores, None, least=LEAST, shares=none).u(scores),
+        TwoGroups.of(scores, None, least=LEAST, only_good=True).u(scores),
+    )
 
 
 def test_of_few_scores_none_is_believed_wrong():

@@ -39,9 +39,9 @@ class Logarithms:
     def of(cls, X: Array) -> "Logarithms":
         """Return the logarithms of those columns of `X` that are amounts.
 
-        A column is one of amounts if, but for a share `ENDS` of its values, none is negative, and if its values are
-        likelier with normal logarithms than as normal values, by `GAIN` for each in log-likelihood. An end group beyond
-        a gap, such as -999 in place of missing values, does not count.
+        A column is one of amounts if most of its values are positive, none but for a share `ENDS` is negative, and the
+        positive ones are likelier with normal logarithms than as normal values, by `GAIN` for each in log-likelihood.
+        An end group beyond a gap, such as -999 in place of missing values, does not count.
         """
         offset, factor = np.zeros(X.shape[1]), np.ones(X.shape[1])
         for j, column in enumerate(X.T):
@@ -96,7 +96,7 @@ def _offset(column: Array) -> float:
     positive = bulk[bulk > 0.0]
     end = int(np.ceil(ENDS * positive.size))
     values = positive[end : positive.size - end]
-    if values.size < FEWEST or values[0] == values[-1] or np.mean(bulk < 0.0) > ENDS:
+    if values.size < FEWEST or values[0] == values[-1] or np.mean(bulk < 0.0) > ENDS or np.median(bulk) <= 0.0:
         return 0.0
     offset = float(np.quantile(positive, ENDS))
     logarithms = np.log(values + offset)

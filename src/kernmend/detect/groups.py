@@ -109,8 +109,8 @@ class TwoGroups:
     `middle` and `unit` are the median of the scores and the spread of their lower half; x = (score - middle) / unit.
     `node_u` is u at each of `NODES`, minus the logarithm of the mean chance of all f0 that are plausible. `wrong` is
     the probability of one of the rows being wrong at each x of `grid`, never falling, `new_wrong` that of a new row,
-    and `shares` those of no row being wrong and of each of `SHARES`. `evidence` is the logarithm of the likelihood of the `count`
-    scores, averaged over all combinations.
+    and `shares` those of no row being wrong and of each of `SHARES`. `evidence` is the logarithm of the likelihood of
+    the `count` scores, averaged over all combinations.
     """
 
     middle: float
@@ -194,6 +194,11 @@ class TwoGroups:
     def _inside(self) -> PchipInterpolator:
         """What interpolates u between the nodes."""
         return PchipInterpolator(NODES, self.node_u)
+
+    @property
+    def any_wrong(self) -> float:
+        """The probability of there being wrong rows at all."""
+        return float(self.shares[1:].sum())
 
     def plausible_shares(self) -> Array:
         """Return prior probabilities of shares for other scores of the same rows, of which the same share is wrong.

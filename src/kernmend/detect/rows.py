@@ -322,7 +322,7 @@ def limits_of(
     The plain one does not count if under the relative one there are no wrong rows. With `new` the limits are those of
     new rows too, which may be wrong more often than these: where these show few wrong rows, the limits are lower.
     """
-    plain_counts = relative is None or relative.groups.shares[0] <= 0.5
+    plain_counts = relative is None or relative.groups.any_wrong >= 0.5
 
     def lower(scoring: Scoring) -> float:
         limit = scoring.limit(probability, cap)

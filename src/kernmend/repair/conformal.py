@@ -12,8 +12,6 @@ What mending took off a row is not its error, but the part of it that was seen. 
   (`Trial._with_errors`), where they have such a part.
 - A row may have more wrong entries than were found (`Trial._with_entries`).
 - Rows in units of their own have wrong ones while they are wrong: they get their units after the error (`Units.again`).
-  Units take up the part of an error that is alike in all columns, so that what mending takes off has none; errors that
-  are put together from those of several rows have such a part (`Trial._of_several`).
 - Where rows have few columns, the part that was seen may be a small one: a point beside a curve may come from anywhere
   on it. So each row that is wrong as a whole is compared with rows that have nothing to do with any good one
   (`Trial.by_chance`). The share of rows that came as near to the good rows as these did is taken for rows whose truth
@@ -32,7 +30,6 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.detect import Found
 from kernmend.linalg.order import lexicographic
-from kernmend.model.errors import RowError
 from kernmend.repair.calibrate import FEW_ENTRIES, in_order
 from kernmend.repair.completion import ENOUGH, TOGETHER, fill_without
 from kernmend.repair.intervals import (
@@ -65,10 +62,6 @@ AGAINST = 900
 SOME, CHANCES = 5, 20
 """Flagged rows from which on their entries can be exchanged to make rows by chance, and the most that are compared with
 such rows: a share of 20 is known to a tenth."""
-PARTS = 4
-"""Rows of which the errors of one row in units of its own are put together: of the variance of what its units take up
-1 - 1 / PARTS is there, and an error of neighbouring columns stays whole in most cases. Without it offsets of spectra
-with noise are half as far off in trials as they are in the data (`benchmarks intervals`, spectra, noise)."""
 MORE = 0.3
 """Share of a row's other entries that may be wrong where some were found to be, at most."""
 MOST = 20_000
@@ -217,9 +210,7 @@ class Trial:
             drawn = self._drawn(whole)
             by_entry = self.rows.settings.error.by_entry
             wrong = self._with_errors(drawn, by_entry=by_entry)
-            # In units of their own all rows are alike, also those that belong to no good one.
-            alike = by_entry or self.rows.units.by_rows
-            groups.append(Group(wrong, int(whole.sum()), 0.0 if alike else self.by_chance(drawn)))
+            groups.append(Group(wrong, int(whole.sum()), 0.0 if by_entry else self.by_chance(drawn)))
         return self._injected(groups) if groups else []
 
     def _with_entries(self, drawn: NDArray[np.intp]) -> Array:
@@ -244,35 +235,10 @@ class Trial:
         errors = X - self.fitted.mended[drawn]
         few = np.abs(errors) > self.rows.entry_tolerance
         few &= by_entry & (few.mean(axis=1, keepdims=True) <= FEW_ENTRIES)
-        stay = np.asarray(few.any(axis=1))
-        if self.rows.units.by_rows and by_entry and not stay.all():
-            errors[~stay] = self._in_all_entries(errors[~stay], drawn[~stay])
         d = errors.shape[1]
         columns = (np.arange(d) + self.rng.integers(0, d, (len(drawn), 1))) % d
-        moved: Array = np.take_along_axis(errors, columns, axis=1)
-        if self.rows.units.by_rows:
-            moved = self._of_several(moved)
-        return np.where(few, X, self.truth + np.where(stay[:, np.newaxis], errors, moved))
-
-    def _in_all_entries(self, errors: Array, drawn: NDArray[np.intp]) -> Array:
-        """Return the errors of the rows `drawn` with those of the entries that were left as they are.
-
-        Where most entries of a row are wrong, the others are not exact: exact ones would tell the units of the row.
-        What they should be is told by the row mended once more, as a whole.
-        """
-        rows, places = np.unique(drawn, return_inverse=True)
-        start, how = self.fitted.mended[rows], replace(self.rows.settings, error=RowError, refit=0.0, grow=0)
-        whole = self.rows.mender.mend(start, how, start=start, max_iter=ITERATIONS, tol=TOL)
-        return np.where(errors == 0, (start - whole)[places], errors)
-
-    def _of_several(self, errors: Array) -> Array:
-        """Return errors of rows put together: each has its own in a part of the columns, in others those of others."""
-        n, d = errors.shape
-        part = (np.arange(d) + self.rng.integers(0, d, (n, 1))) % d * PARTS // d
-        others = [self.rng.permutation(n) for _ in range(PARTS - 1)]
-        givers = np.column_stack([np.arange(n), *others])
-        out: Array = errors[np.take_along_axis(givers, part, axis=1), np.arange(d)]
-        return out
+        moved = np.where(few.any(axis=1, keepdims=True), errors, np.take_along_axis(errors, columns, axis=1))
+        return np.where(few, X, self.truth + moved)
 
     def _drawn(self, donors: NDArray[np.bool_], count: int | None = None) -> NDArray[np.intp]:
         """Return the numbers of some of the marked rows; None is one for each row that is held out."""
