@@ -37,7 +37,8 @@ INF = float("inf")
 INSTEAD: dict[str, Any] = {
     "ENDS": 0.5, "GAIN": INF, "ALPHA": 0.5, "TESTS": 1, "COLUMNS_PER_ROW": INF, "OTHERS": 1.0, "SLOPE": 1.0,
     "RIDGE": 1e-6, "CONSTANT": 1.0, "MAXIMA": (0.1, 0.9), "LEAST": 0.0,
-    "SKEW": (-0.5, 0.7), "FEW_DIMENSIONS": (0.0, 0.0), "SCALE_SD": 1.0, "SHARES": np.geomspace(0.004, 0.1, 7), "PRIOR_SHARES": np.append(0.1, np.full(7, 0.9 / 7)),
+    "SKEW": (-0.5, 0.7), "FEW_DIMENSIONS": (0.0, 0.0), "SCALE_SD": 1.0, "SHARES": np.geomspace(0.004, 0.1, 7),
+    "PRIOR_SHARES": np.append(0.1, np.full(7, 0.9 / 7)),
     "LOWEST": np.array([-0.1, np.log(0.5), -3.0]), "HIGHEST": np.array([0.3, np.log(2.0), 0.5]),
     "NEAREST_WRONG": 1.0, "DISTANCES": 1, "SPREAD": 1.0, "BROAD": 0.001,
     "INFORMATIVE": 0.0, "HUBER": 1e9, "SURE": 0.5, "LIKELY": 0.75, "LEAST_SPREAD": 0.0,

@@ -1,5 +1,7 @@
 """What `KernelLowRank` chooses by itself, and when it does nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,8 +18,9 @@ from kernmend.model.tuning import pulls
 from kernmend.repair import joint_plan, joint_trial
 from kernmend.repair.joint import Problem, solve_nuclear
 from kernmend.repair.joint_choice import choose, path_cost, polynomial_kernels, rbf_kernels
-from kernmend.repair.joint_trial import START, Trial, mend_first, start_of
-from kernmend.repair.mender import Mender
+from kernmend.repair.joint_entries import PAIRS, find_entries
+from kernmend.repair.joint_trial import SEARCH_ITERATIONS, START, Trial, inject, mend_first, start_of
+from kernmend.repair.mender import Mender, Settings
 
 
 def circle(seed=0, n=80):
@@ -239,3 +242,55 @@ def test_an_interrupted_choice_changes_nothing(monkeypatch):
     assert {warning.category for warning in told} == {UserWarning, NothingMendedWarning}
     assert est.stop_reason_ == "interrupted"
     np.testing.assert_array_equal(est.recovered_, X)
+
+
+def covered_curves(seed=0):
+    """Return smooth rows, a tenth of them with a third of their entries set to one value, and which rows these are."""
+    rng = np.random.default_rng(seed)
+    grid = np.linspace(0.0, 1.0, 48)
+    truth = np.sin(2.0 * np.pi * (grid + rng.random((150, 1)))) * rng.uniform(0.5, 1.0, (150, 1))
+    X, bad = truth.copy(), np.arange(150) < 15
+    for row in np.flatnonzero(bad):
+        begin = rng.integers(32)
+        X[row, begin : begin + 8] = 1.5
+    return truth, X, bad
+
+
+def test_wrong_entries_are_injected_as_they_are_and_errors_of_rows_are_added():
+    held, donors = np.zeros((2, 3)) + 5.0, np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    mended = donors + np.array([[0.0, 1.0, 0.0], [-2.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(inject(held, donors, mended, by_entry=True), [[5.0, 2.0, 5.0], [4.0, 5.0, 5.0]])
+    np.testing.assert_array_equal(inject(held, donors, mended, by_entry=False), [[5.0, 4.0, 5.0], [7.0, 5.0, 5.0]])
+
+
+def test_covered_rows_are_injected_within_the_range_of_the_data_and_mended_against_all_good_rows():
+    _, X, _ = covered_curves()
+    detector, found = Detector.fit(X)
+    trial = Trial.of(X, found.rows, detector, 0)
+    assert trial.first.error.by_entry
+    wrong = trial.rows[trial.wrong]
+    assert (wrong != trial.truth[trial.wrong]).any(axis=1).all()
+    assert wrong.max() <= X.max()  # the cover, not the cover on top of a row
+    assert len(trial.mender.L) + len(wrong) >= len(trial.rows)
+    others = {row.tobytes() for row in trial.mender.L}
+    assert all(row.tobytes() in others for row in trial.rows[~trial.wrong])
+    assert not any(row.tobytes() in others for row in trial.truth[trial.wrong])
+
+
+def test_what_counts_as_changed_is_the_best_of_all_pairs_against_the_good_rows():
+    truth, X, bad = covered_curves(1)
+    first = Settings(RBF(0.1 / np.median(np.sum((X[1:] - X[:-1]) ** 2, axis=1))), 1e-6, EntryError, 1.0)
+    mender = Mender(truth[~bad])
+
+    def left(A):
+        return float(np.sum((A - truth) ** 2))
+
+    settings, filled = find_entries(mender, X, bad, first, left)
+    costs = {}
+    for refit, grow in PAIRS:
+        A = X.copy()
+        A[bad] = mender.mend(X[bad], replace(first, refit=refit, grow=grow), max_iter=SEARCH_ITERATIONS)
+        costs[refit, grow] = left(A)
+    assert costs[settings.refit, settings.grow] == pytest.approx(min(costs.values()))
+    assert left(filled) == pytest.approx(min(costs.values()))
+    np.testing.assert_array_equal(filled[~bad], X[~bad])

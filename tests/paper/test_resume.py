@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from kernmend import KernelRecovery
+from kernmend.cli.main import cli
 from kernmend.model.kernels import RBF
 from kernmend.paper import experiments, machine, runner, spec, tables
 from kernmend.paper.store import Store
@@ -217,7 +220,8 @@ def test_rotations_are_those_of_coil_20_alone():
     whole, small = (experiments.get("denoise", rotations=rotations) for rotations in (None, 1))
     for before, after in zip(whole.cases, small.cases, strict=True):
         assert after.data.rotations == (1 if after.data.name == "coil" else before.data.rotations)
-        assert after.methods == before.methods
+        known = {"OP, tuned"} if after.data != before.data else set()  # its grid depends on how many images there are
+        assert {new.name for new, old in zip(after.methods, before.methods, strict=True) if new != old} == known
 
 
 def test_without_tuned_rows_no_grid_is_searched():
@@ -226,3 +230,52 @@ def test_without_tuned_rows_no_grid_is_searched():
     assert not any(method.grid for case in fast.cases for method in case.methods)
     for before, after in zip(whole.cases, fast.cases, strict=True):
         assert [method for method in before.methods if not method.grid] == list(after.methods)
+
+
+def test_parameters_are_tuned_on_fewer_images_where_they_do_not_depend_on_their_number():
+    whole, fast = (experiments.get("denoise", grid_rotations=rotations) for rotations in (None, 1))
+    for before, after in zip(whole.cases, fast.cases, strict=True):
+        assert after.data == before.data
+        for plain, item in zip(before.methods, after.methods, strict=True):
+            fewer = before.data.name == "coil" and item.name in ("KPCA, tuned", "GRPCA, tuned")
+            assert item.grid_rotations == (1 if fewer else None)
+            assert item.rule == plain.rule + (", 720 images" if fewer else "")
+    case = fast.cases[-1]
+    item = next(each for each in case.methods if each.name == "GRPCA, tuned")
+    task = spec.Task("denoise", case.data, case.corruption, item, 0, case.label)
+    points = spec.grid_points(task)
+    assert {(point.data.rotations, point.repetition) for point in points} == {(1, spec.TUNING)}
+    small = experiments.get("denoise", rotations=1)  # whose search of the same grid serves both
+    assert {point.key for point in points} <= {point.key for point in spec.tuning_tasks(small)}
+    records = {point.key: {"metrics": {runner.TUNED_BY: float(i)}} for i, point in enumerate(points)}
+    resolved = runner.resolve(task, records)
+    assert resolved.data == case.data
+    assert resolved.method.params == points[-1].method.params
+    assert task.key != replace(task, method=replace(item, grid_rotations=None)).key
+
+
+def test_outlier_pursuit_has_smaller_lam_to_choose_from_where_images_are_many():
+    for rotations, least in ((5, 0.4), (1, 0.7)):
+        case = experiments.get("denoise", rotations=rotations).cases[-1]
+        grid = next(each.grid for each in case.methods if each.name == "OP, tuned")
+        lams = [dict(point)["lam"] for point in grid]
+        assert min(lams) == least
+        assert 0.95 in lams
+        assert len(set(lams)) == len(lams)
+
+
+def test_only_the_columns_asked_for():
+    whole, some = experiments.get("denoise"), experiments.get("denoise", columns="coil-20, occlusion")
+    assert list(some.cases) == [case for case in whole.cases if case.label.startswith("COIL-20, occlusion")]
+    assert len(some.cases) == 2
+    with pytest.raises(ValueError, match="circle has no column with 'COIL' in its name, but circle"):
+        experiments.get("circle", columns="COIL")
+
+
+@pytest.mark.parametrize("command", ["run", "show"])
+def test_a_column_that_is_not_there_is_one_sentence(tmp_path, command):
+    Store(tmp_path).append({"key": "a"})
+    arguments = ["paper", command, "circle", "--columns", "COIL", "--out", str(tmp_path)]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 1
+    assert "Error: circle has no column with 'COIL' in its name" in result.output

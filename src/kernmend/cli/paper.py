@@ -25,6 +25,8 @@ def _options(command: Any) -> Any:
         click.option("--seeds", type=click.IntRange(min=1), help="Repetitions.  [default: 5 MNIST, 2 COIL-20]"),
         click.option("--rotations", type=click.IntRange(min=1), help="Of each view of COIL-20.  [default: 5]"),
         click.option("--no-tuned", "tuned", flag_value=False, default=True, help="No rows tuned on another seed."),
+        click.option("--grid-rotations", type=click.IntRange(min=1), help="On that seed.  [default: --rotations]"),
+        click.option("--columns", default="", metavar="TEXT", help="Only columns with this in their name."),
         click.option("-o", "--out", type=folder, default=Path("paper"), show_default=True, help="Results and pages."),
     )):  # fmt: skip
         command = option(command)
@@ -69,7 +71,7 @@ def all_(**options: Any) -> None:
 @paper.command()
 @click.argument("name", type=click.Choice(NAMES), metavar="NAME")
 @_options
-def show(name: str, quick: bool, seeds: int | None, rotations: int | None, tuned: bool, out: Path) -> None:
+def show(name: str, seeds: int | None, out: Path, **selection: Any) -> None:
     """Print the tables of an experiment, from the stored results."""
     from kernmend.paper import experiments
     from kernmend.paper.store import Store
@@ -78,22 +80,17 @@ def show(name: str, quick: bool, seeds: int | None, rotations: int | None, tuned
     store = Store(out)
     if not store.path.exists():
         raise click.ClickException(f"there are no results in {out}: say kernmend paper run {name} --out {out}")
-    experiment = experiments.get(name, quick=quick, rotations=rotations, tuned=tuned)
+    try:
+        experiment = experiments.get(name, **selection)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
     records = store.read()
     click.echo(markdown(experiment.title, lead(experiment, records, seeds), tables(experiment, records, seeds)))
     _pages(experiment, store, seeds)
 
 
 def _run(
-    names: tuple[str, ...],
-    quick: bool,
-    seeds: int | None,
-    rotations: int | None,
-    tuned: bool,
-    out: Path,
-    jobs: int,
-    data: Path | None,
-    quiet: bool,
+    names: tuple[str, ...], seeds: int | None, out: Path, jobs: int, data: Path | None, quiet: bool, **selection: Any
 ) -> None:
     from kernmend.paper import experiments, runner
     from kernmend.paper.store import Store
@@ -101,7 +98,7 @@ def _run(
     store, missing = Store(out), ""
     try:
         for name in names:
-            experiment = experiments.get(name, quick=quick, rotations=rotations, tuned=tuned)
+            experiment = experiments.get(name, **selection)
             outcome = runner.run(experiment, store, seeds=seeds, jobs=jobs, data=data, quiet=quiet)
             missing = outcome.missing or missing
             _tell(name, outcome)

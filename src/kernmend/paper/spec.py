@@ -59,7 +59,8 @@ class Method:
     """A row of a table: an estimator of kernmend (or `untouched`, `oracle`), its parameters, and how they were chosen.
 
     `given` is what `fit` gets besides the data: nothing, a graph or a similarity made from the clean or from the
-    corrupted images. `grid` has further parameters, of which the best on a separate seed is used.
+    corrupted images. `grid` has further parameters, of which the best on a separate seed is used; `grid_rotations` are
+    those of each view of COIL-20 there, if fewer images than those of the table are to choose.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Method:
     params: tuple[tuple[str, Any], ...] = ()
     given: str = ""
     grid: tuple[tuple[tuple[str, Any], ...], ...] = ()
+    grid_rotations: int | None = None
     budget: float = 120.0
     paper: str = ""
 
@@ -120,6 +122,8 @@ class Task:
             facts.pop(label)
         for label in ("paper", "rule"):
             facts["method"].pop(label)
+        if self.method.grid_rotations is None:
+            facts["method"].pop("grid_rotations")
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -153,9 +157,12 @@ def tuning_tasks(experiment: Experiment) -> list[Task]:
 
 
 def grid_points(task: Task) -> list[Task]:
-    """Return one task on the separate seed for each point of the method's grid."""
-    out = []
+    """Return one task on the separate seed, with its number of images, for each point of the method's grid."""
+    out, data = [], task.data
+    if task.method.grid_rotations is not None and data.name == "coil":
+        data = replace(data, rotations=task.method.grid_rotations)
     for point in task.method.grid:
         params = tuple(sorted({**dict(task.method.params), **dict(point)}.items()))
-        out.append(replace(task, method=replace(task.method, params=params, grid=()), repetition=TUNING, keep=False))
+        method = replace(task.method, params=params, grid=(), grid_rotations=None)
+        out.append(replace(task, data=data, method=method, repetition=TUNING, keep=False))
     return out

@@ -1,7 +1,8 @@
 """Parameters of the joint model that nobody gave: chosen without labels, by errors injected into good rows.
 
-The detection engine says which rows are wrong. What a first mending takes off them is injected into as large a share of
-the good rows, short fits of the joint model mend these, and the setting is kept that leaves the least:
+The detection engine says which rows are wrong. What a first mending takes off them (where single entries are wrong: the
+entries that it changes, as they are) is injected into as large a share of the good rows, short fits of the joint model
+mend these, and the setting is kept that leaves the least:
 
     cost = (error left on the injected rows + displacement of the good ones) / (error that was injected),
 
@@ -274,7 +275,8 @@ class Search:
         """How wrong entries are found, and the trial's rows with these filled in; None if rows are wrong as a whole."""
         if not self.trial.first.error.by_entry:
             return None
-        return find_entries(self.trial.rows, self.trial.wrong, self.trial.first, self.trial.left)
+        trial = self.trial
+        return find_entries(trial.mender, trial.rows, trial.wrong, trial.first, trial.left)
 
     def climb(self, error: type[RowSum], start: Setting | None = None) -> Setting:
         """Return the best setting found with an error model, axis by axis from a start or the best of several."""

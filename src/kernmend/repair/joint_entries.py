@@ -28,13 +28,15 @@ def fill_entries(X: Array, wrong: NDArray[np.bool_], settings: Settings) -> Arra
 
 
 def find_entries(
-    X: Array, wrong: NDArray[np.bool_], first: Settings, left: Callable[[Array], float]
+    mender: Mender, X: Array, wrong: NDArray[np.bool_], first: Settings, left: Callable[[Array], float]
 ) -> tuple[Settings, Array]:
     """Return the settings that find wrong entries best, and rows with those filled in.
 
-    `left` says how far rows are from what they should be. What all pairs have in common is done once.
+    `mender` has the good rows, which may be more than those of X: against fewer ones mending changes more of a right
+    entry, and what counts as changed would be chosen too high. `left` says how far rows are from what they should be.
+    What all pairs have in common is done once.
     """
-    mender, rows, found = Mender(X[~wrong]), X[wrong], []
+    rows, found = X[wrong], []
     start = mender.start(rows, first.error)
     changed = mender.mend(rows, replace(first, refit=0.0, grow=0), start=start, max_iter=SEARCH_ITERATIONS)
     for refit, grow in PAIRS:

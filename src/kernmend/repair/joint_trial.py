@@ -65,7 +65,8 @@ class Trial:
     """Rows with wrong ones among them, what they should be, and how far a recovery is from that.
 
     `start` are the rows with the wrong ones mended once. `near` are good rows where a wrong one may return to any place
-    on their surface; else `truth` is its place.
+    on their surface; else `truth` is its place. `mender` has all good rows that there are for mending them one by one,
+    of which `rows` are a part: how a row is mended depends on how many there are.
     """
 
     rows: Array
@@ -74,6 +75,7 @@ class Trial:
     wrong: NDArray[np.bool_]
     near: Array | None
     first: Settings
+    mender: Mender
 
     @classmethod
     def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
@@ -86,12 +88,12 @@ class Trial:
             keep = min(1.0, most / len(X))
             L, wrong = (part[rng.permutation(len(part))[: math.ceil(keep * len(part))]] for part in (good, flagged))
             return cls._of(L, wrong, wrong, Mender(L), first, good)
-        residuals = injection.donors - mend_first(injection.mender, injection.donors, first)
         L = injection.mender.L
         share = len(flagged) / len(X)
         count = min(len(injection.held), max(2, round(share * min(most, len(good)))))
-        held = injection.held[:count]
-        wrong = held + residuals[np.arange(count) % len(residuals)]
+        held, donors = injection.held[:count], injection.donors
+        mended, each = mend_first(injection.mender, donors, first), np.arange(count) % len(donors)
+        wrong = inject(held, donors[each], mended[each], by_entry=first.error.by_entry)
         return cls._of(L[: most - count], wrong, held, injection.mender, first, None)
 
     @classmethod
@@ -100,7 +102,7 @@ class Trial:
     ) -> "Trial":
         """Return the trial of some good rows and some wrong ones, which are mended once."""
         rows, truth, start = (np.vstack([good, part]) for part in (wrong, truth, mend_first(mender, wrong, first)))
-        return cls(rows, truth, onto_span(start, rows), np.arange(len(rows)) >= len(good), near, first)
+        return cls(rows, truth, onto_span(start, rows), np.arange(len(rows)) >= len(good), near, first, mender)
 
     def left(self, A: Array) -> float:
         """Return the squared error of a recovery: what is left on the wrong rows, and how far the others moved."""
@@ -119,6 +121,15 @@ def first_settings(injection: Injection) -> Settings:
     """Return how the flagged rows are mended before anything is known: far enough to see what is wrong with them."""
     width = 0.1 if injection.held.shape[1] >= MANY_FEATURES else 1.0
     return injection.first_settings(RBF(width * auto_gamma(injection.mender.L)), entries=True)
+
+
+def inject(held: Array, donors: Array, mended: Array, *, by_entry: bool) -> Array:
+    """Return good rows with the errors of wrong ones: what mending took off these, or the entries that it changed.
+
+    A wrong entry is injected as it is, since its value need not depend on what it should be: on what covers a part of
+    an image nothing of the image adds up, and such a sum would be easier to find than the cover is.
+    """
+    return np.where(mended != donors, donors, held) if by_entry else held + (donors - mended)
 
 
 def onto_span(start: Array, rows: Array) -> Array:
