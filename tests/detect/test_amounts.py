@@ -49,6 +49,19 @@ def test_order_and_spread_stay(seed):
     np.testing.assert_allclose(robust_sd(T), robust_sd(X), rtol=1e-9)
 
 
+def test_amounts_of_any_size():
+    """Ratios that no float holds have logarithms, and these lead back."""
+    rng = np.random.default_rng(0)
+    X = 10.0 ** rng.uniform(-160, 150, (150, 1))
+    logs = Logarithms.of(X)
+    assert logs.offset > 0
+    T = logs.enter(np.vstack([X, [[-1e150]], [[0.0]]]))
+    assert np.isfinite(T).all()
+    np.testing.assert_allclose(logs.leave(T[:150]), X, rtol=1e-9)
+    assert T[151] == 0.0
+    assert T[150] < T.min(initial=0.0, where=T[150] < T)
+
+
 def test_logarithms_have_one_slope_at_zero():
     logs = Logarithms.of(amounts(np.random.default_rng(0)))
     steps = np.array([-1e-7, 0.0, 1e-7])[:, np.newaxis] * np.ones(3)
