@@ -22,7 +22,7 @@ ENDS = 0.01
 # logarithms would enlarge what noise does near 0 (test_one_wrong_cell_on_a_curve). Without logarithms more good rows
 # are flagged ("tables", breast cancer), and "tables", drawn has a lower F1.
 GAIN = 0.15
-# Largest logarithm whose exponential is finite: what is beyond, or below zero by as much, is as far as a number can be.
+# Largest logarithm whose exponential is finite. Negative values end where its square root would be: as far as any code.
 LARGEST = 709.0
 
 
@@ -87,7 +87,7 @@ def _log(x: Array, offset: Array | float) -> Array:
     """Return log(1 + x / offset) for x >= 0 and x / offset for x < 0: one slope at 0, and no value without one."""
     with np.errstate(divide="ignore", over="ignore"):
         above = np.logaddexp(0.0, np.log(np.maximum(x, 0.0)) - np.log(offset))
-        below = np.maximum(np.minimum(x, 0.0) / offset, -np.exp(LARGEST))
+        below = np.maximum(np.minimum(x, 0.0) / offset, -np.exp(0.5 * LARGEST))
     out: Array = np.where(x > 0.0, above, below)
     return out
 
