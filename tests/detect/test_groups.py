@@ -172,8 +172,9 @@ def test_shares_that_scores_do_not_show_are_less_plausible_for_other_scores(seed
     prior = before.plausible_shares()
     assert prior.sum() == pytest.approx(1.0)
     assert (prior[1:] <= PRIOR_SHARES[1:] + 1e-12).all()
-    assert prior[1:].max() == pytest.approx(PRIOR_SHARES[1])
-    assert before.shares[1:].argmax() == prior[1:].argmax()
+    likeliest = 1 + before.shares[1:].argmax()
+    kept = slice(max(likeliest - 1, 1), likeliest + 2)  # shares agree within a factor of two
+    np.testing.assert_allclose(prior[kept], PRIOR_SHARES[kept])
 
 
 @pytest.mark.parametrize("seed", range(3))

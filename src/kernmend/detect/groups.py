@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
+from scipy.ndimage import maximum_filter1d
 from scipy.special import gammainc, gammaincc, gammaincinv, gammaln, log_ndtr, logsumexp
 
 from kernmend._typing import Array
@@ -203,10 +204,12 @@ class TwoGroups:
     def plausible_shares(self) -> Array:
         """Return prior probabilities of shares for other scores of the same rows, of which the same share is wrong.
 
-        Each is that of `PRIOR_SHARES`, less as far as these scores make it less plausible than the most plausible one;
-        what is taken off them is the probability of no row being wrong.
+        Two kinds of scores need not show the same rows, so that shares agree within a factor of two: one step of
+        `SHARES`. Each is that of `PRIOR_SHARES`, less as far as these scores make it, and its neighbours, less plausible
+        than the most plausible one; what is taken off them is the probability of no row being wrong.
         """
-        some = self.shares[1:] / max(float(self.shares[1:].max()), np.finfo(np.float64).tiny) * PRIOR_SHARES[1:]
+        near = maximum_filter1d(self.shares[1:], 3, mode="nearest")
+        some = near / max(float(near.max()), np.finfo(np.float64).tiny) * PRIOR_SHARES[1:]
         out: Array = np.append(1.0 - some.sum(), some)
         return out
 
