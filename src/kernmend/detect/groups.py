@@ -205,7 +205,7 @@ class TwoGroups:
         """Return prior probabilities of shares for other scores of the same rows, of which the same share is wrong.
 
         Two kinds of scores need not show the same rows, so that shares agree within a factor of two: one step of
-        `SHARES`. Each is that of `PRIOR_SHARES`, less as far as these scores make it, and its neighbours, less plausible
+        `SHARES`. Each is that of `PRIOR_SHARES`, less as far as these scores make it and its neighbours less plausible
         than the most plausible one; what is taken off them is the probability of no row being wrong.
         """
         near = maximum_filter1d(self.shares[1:], 3, mode="nearest")
