@@ -14,7 +14,7 @@ settings.register_profile("kernmend", derandomize=True, deadline=None, max_examp
 settings.load_profile("kernmend")
 
 
-# Long tests of results, time or memory: the lines that they run, others run too.
+# Long tests of results, time or memory: the lines that they run, others run too. And tests that counting would stop.
 UNCOUNTED = {
     "test_images_of_the_benchmark",
     "test_surfaces",
@@ -33,6 +33,9 @@ UNCOUNTED = {
     "test_spikes_are_marked",
     "test_few_rows_few_and_many_features",
     "test_finished_work_is_not_run_again",
+    # Time limits of `kernmend.paper.work` interrupt by a signal: one that falls where `coverage` holds its lock stops the
+    # whole suite for good (seen once).
+    "test_a_budget_gives_what_there_is_and_says_so",
 }
 
 
