@@ -33,7 +33,7 @@ UNCOUNTED = {
     "test_spikes_are_marked",
     "test_few_rows_few_and_many_features",
     "test_finished_work_is_not_run_again",
-    # Time limits of `kernmend.paper` interrupt by a signal: where `coverage` holds its lock, that stops the whole suite.
+    # Time limits of `kernmend.paper` interrupt by a signal: where `coverage` holds its lock, that stops the suite.
     "test_a_budget_gives_what_there_is_and_says_so",
     "test_a_budget_that_ends_before_there_is_a_result",
 }
