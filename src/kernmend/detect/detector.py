@@ -29,7 +29,7 @@ from scipy.stats import binom
 
 from kernmend._typing import Array
 from kernmend.detect.amounts import Logarithms
-from kernmend.detect.entries import CONSTANT, Deviations, EntryDetector
+from kernmend.detect.entries import CONSTANT, Deviations, EntryDetector, ManyEntries
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
 from kernmend.detect.tails import FEWEST, robust_sd
@@ -39,7 +39,7 @@ from kernmend.linalg.order import lexicographic, same_as_before
 ALPHA = 0.05
 # Number of tests that share ALPHA: of entries in their column, of entries given their row, of rows. With an alpha of
 # their own rows with one wrong entry are more often taken for wrong as a whole (test_large.py, wrong cells).
-TESTS = 3
+TESTS = 4
 # Largest number of columns per row at which a wrong entry alone makes its row wrong. With more columns, the n values of
 # one do not show a tail down to the chance 1 / (n d).
 COLUMNS_PER_ROW = 0.5
@@ -96,6 +96,7 @@ class Detector:
     scale: Array
     entries_decide: bool
     entries: EntryDetector
+    many: ManyEntries
     rows: RowDetector
     threshold: float
     suspect_threshold: float
@@ -139,11 +140,12 @@ class Detector:
         entries, deviations = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
         entry_results = _judged(entries, Z, decide, deviations)
         # Where entries do not decide, the test of rows is the only one: it need not share alpha with the others.
-        cap -= 0.0 if decide else float(np.log(TESTS))
-        filled = np.asarray(entry_results[1].any(axis=1))
-        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep, filled)
+        cap -= 0.0 if decide else float(np.log(2.0))
+        many = ManyEntries.of(entries.marginal, entry_results[2], cap)
+        far, filled = many.u(entry_results[2]) > 0.0, np.asarray(entry_results[1].any(axis=1))
+        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep, filled, far)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
-        detector = cls(logs, centre, scale, decide, entries, rows, threshold, suspect)
+        detector = cls(logs, centre, scale, decide, entries, many, rows, threshold, suspect)
         results = detector._settled(*entry_results, u)
         found = detector._released(distinct_rows, detector._combine(distinct_rows, *results))
         return detector, detector._for_all_rows(X, known_good, known_wrong, learned, where, found)
@@ -154,7 +156,8 @@ class Detector:
         Without `entry_scores` these are 0 where no entry changes what is found of its row.
         """
         if self.rows_only() and not entry_scores:
-            scores, nothing = self.rows.u(X) / LOG10, np.zeros(X.shape, dtype=bool)
+            u, nothing = np.maximum(self.rows.u(X), self.many.u(self._enter(X))), np.zeros(X.shape, dtype=bool)
+            scores = u / LOG10
             flags = scores > self.threshold
             return self._with_flags(Found(scores, flags, ~flags, flags, np.broadcast_to(0.0, X.shape), nothing, X))
         entry_results = _judged(self.entries, self._enter(X), self.entries_decide)
@@ -179,8 +182,8 @@ class Detector:
         centre, scale = np.median(D, axis=0), robust_sd(D)
         Z = (D - centre) / scale
         entries, _ = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.threshold)
-        rows = self.rows.against(D)
-        return replace(self, centre=centre, scale=scale, entries=entries, rows=rows)
+        many = replace(self.many, tail=entries.marginal)
+        return replace(self, centre=centre, scale=scale, entries=entries, many=many, rows=self.rows.against(D))
 
     def rows_against(self, L: Array) -> "Detector":
         """Return a detector whose reference is the good rows `L`, for `row_scores` alone."""
@@ -233,8 +236,8 @@ class Detector:
         by_entry = entry_u.max(axis=1) - np.log(X.shape[1])
         unusual = self.entries_decide & (by_entry > self.rows.suspect_threshold)
         as_suspect = np.where(unusual, np.minimum(by_entry, self.rows.threshold), 0.0)
-        u = np.maximum(row_u, np.where(entries.any(axis=1), by_entry, as_suspect))
-        scores = u / LOG10
+        row_u = np.maximum(row_u, self.many.u(filled))
+        scores = np.maximum(row_u, np.where(entries.any(axis=1), by_entry, as_suspect)) / LOG10
         rows = scores > self.threshold
         whole = self._whole(entries, row_u) | (not self.entries_decide)
         filled = np.where(entries, self._leave(filled), X)

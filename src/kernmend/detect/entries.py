@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from kernmend._typing import Array
+from kernmend.detect.groups import TwoGroups, effective_dimensions, least_spread
 from kernmend.detect.scores import NEAREST, landmarks
 from kernmend.detect.tails import CLIP, TINY, EntryTail
 from kernmend.linalg.distances import column_medians
@@ -246,3 +247,35 @@ class EntryDetector:
             return np.nan_to_num(Z)
         filled = self.others.filled(Z, self.good)
         return np.where(np.isnan(Z), np.clip(filled, self.good.min(axis=0), self.good.max(axis=0)), Z)
+
+
+@dataclass(frozen=True)
+class ManyEntries:
+    """Rows that are far out in many of their entries, though perhaps in none of them as far as a wrong entry.
+
+    The score of a row is the logarithm of the mean u of its entries, each judged in its column alone. A picture that
+    does not belong to the others has a high one, though good rows may predict it well. `groups` gives the chance u of a
+    good row having as high a score; a row is wrong where u exceeds `limit`.
+    """
+
+    tail: EntryTail
+    groups: TwoGroups
+    limit: float
+
+    @classmethod
+    def of(cls, tail: EntryTail, Z: Array, limit: float) -> "ManyEntries":
+        """Return what is believed of the scores of the rows `Z`, whose entries have this tail."""
+        dimensions = effective_dimensions(Z)
+        least = least_spread(Z.shape[1], dimensions)
+        return cls(tail, TwoGroups.of(mean_score(tail.u(Z)), least=least, dimensions=dimensions), limit)
+
+    def u(self, Z: Array) -> Array:
+        """Return u of each row in robust units; 0 where the row is not wrong by it."""
+        u = self.groups.u(mean_score(self.tail.u(Z)))
+        return np.where(u > self.limit, u, 0.0)
+
+
+def mean_score(u: Array) -> Array:
+    """Return the logarithm of the mean u of the entries of each row."""
+    out: Array = np.log(u.mean(axis=1) + TINY)
+    return out

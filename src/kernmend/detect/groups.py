@@ -34,6 +34,10 @@ from kernmend.detect.tails import FEWEST
 # nearly normal (q = 0); few leave a longer upper tail, of a kind that is less known. With (-0.5, 0.7) for all rows
 # "pictures", unit length, occlusion has an F1 of 0.57 in place of 0.63.
 SKEW, FEW_DIMENSIONS = (0.0, 0.4), (-1.0, 1.5)
+# Least spread of scores, in units of sqrt(2 / d), the spread of log squared lengths of random rows in d dimensions.
+# Only those of a regular grid, or of an exact surface relative to their neighbours, have scores that spread less
+# (test_spikes_are_marked).
+LEAST_SPREAD = 0.8
 # Prior standard deviation of the logarithm of the scale of good scores, whose mean is that of the lower half.
 SCALE_SD = 0.35
 # Least and largest median, logarithm of the scale and skewness of f0, and the number of values of each that are looked
@@ -235,6 +239,15 @@ def effective_dimensions(Y: Array) -> float:
     products = centred.T @ centred if centred.shape[0] > centred.shape[1] else centred @ centred.T
     total = float(np.trace(products))
     return float((total / np.linalg.norm(products)) ** 2) if total > 0.0 else 1.0
+
+
+def least_spread(columns: int, dimensions: float) -> float:
+    """Return the least spread of the scores of rows with so many columns that fill so many dimensions.
+
+    A score sums errors in d directions: as many as there are columns where noise fills them all, as many as the rows
+    fill where there is none. Nobody says which, so d is the geometric mean of both.
+    """
+    return LEAST_SPREAD * float(np.sqrt(2.0 / np.sqrt(columns * dimensions)))
 
 
 def _columns(parameters: Array) -> list[Array]:

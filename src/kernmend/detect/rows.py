@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.groups import TwoGroups, effective_dimensions
+from kernmend.detect.groups import TwoGroups, effective_dimensions, least_spread
 from kernmend.detect.scores import (
     NEAREST,
     KernelSpan,
@@ -50,10 +50,6 @@ HUBER = 1.5
 # Least probability of being wrong of a flagged row, and of a suspect. A higher one misses more ("pictures", occlusion:
 # an F1 of 0.65 at 0.8, 0.72 at 0.7), a lower one flags more good rows ("tables": 0.6 % at 0.6, 0.4 % at 0.8).
 SURE, LIKELY = 0.75, 0.5
-# Least spread of scores, in units of sqrt(2 / d), the spread of log squared lengths of random rows in d dimensions.
-# Only those of a regular grid, or of an exact surface relative to their neighbours, have scores that spread less
-# (test_spikes_are_marked).
-LEAST_SPREAD = 0.8
 # Largest number of rows that the score is chosen on, for the time of the eigendecompositions: with 300 detection takes
 # an eighth longer, and nothing but the noise of single sets differs.
 CHOOSING = 200
@@ -170,13 +166,19 @@ class RowDetector:
 
     @classmethod
     def fit(
-        cls, Y: Array, cap: float, good: NDArray[np.bool_], filled: NDArray[np.bool_] | None = None
+        cls,
+        Y: Array,
+        cap: float,
+        good: NDArray[np.bool_],
+        filled: NDArray[np.bool_] | None = None,
+        wrong: NDArray[np.bool_] | None = None,
     ) -> tuple["RowDetector", Array]:
         """Return the detector fitted to the rows `Y`, and u of each row, leave-one-out.
 
         `cap` is the largest threshold. Rows marked in `good` are part of the reference whatever their u. Those marked
         in `filled` had wrong entries, which were filled in: what that leaves of errors says nothing of the others, so
-        that their scores do not count for what is believed of scores.
+        that their scores do not count for what is believed of scores. Those marked in `wrong` are wrong by another
+        test, and are not part of the reference.
         """
         every = np.arange(len(Y))
         choice, sample = choose_score(Y[landmarks(Y, every, CHOOSING)]), landmarks(Y, every)
@@ -188,11 +190,12 @@ class RowDetector:
         limits = limits_of(plain, relative, SURE, cap)
         u = plain.groups.u(plain.scores)
         u = u if relative is None else combined(u, relative.groups.u(relative.scores), limits)
-        wrong, limits = u > min(limits), limits_of(plain, relative, SURE, cap, new=True)
+        flagged, limits = u > min(limits), limits_of(plain, relative, SURE, cap, new=True)
         threshold = min(limits)
         suspect = min(threshold, *limits_of(plain, relative, LIKELY, cap), float(np.log(len(Y))))
-        u = np.where(wrong, u, np.minimum(u, threshold))
-        reference = landmarks(Y, np.flatnonzero((u <= threshold) | good))
+        u = np.where(flagged, u, np.minimum(u, threshold))
+        fit = u <= threshold if wrong is None else (u <= threshold) & ~wrong
+        reference = landmarks(Y, np.flatnonzero(fit | good))
         if not np.array_equal(reference, sample):
             measure = measure.against(Y[reference])
             high = np.flatnonzero(u > threshold)
@@ -329,12 +332,3 @@ def limits_of(
         return min(limit, scoring.limit(probability, cap, new=True)) if new else limit
 
     return lower(plain) if plain_counts else np.inf, np.inf if relative is None else lower(relative)
-
-
-def least_spread(columns: int, dimensions: float) -> float:
-    """Return the least spread of the scores of rows with so many columns that fill so many dimensions.
-
-    A score sums errors in d directions: as many as there are columns where noise fills them all, as many as the rows
-    fill where there is none. Nobody says which, so d is the geometric mean of both.
-    """
-    return LEAST_SPREAD * float(np.sqrt(2.0 / np.sqrt(columns * dimensions)))
