@@ -432,3 +432,18 @@ def test_one_wrong_cell_on_a_curve(seed):
     assert found.rows[[5, 40]].all()
     assert not found.whole.any()
     np.testing.assert_array_equal(np.argwhere(found.entries)[:2], [[5, 1], [40, 3]])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_another_kind_are_found(seed):
+    """Smooth curves among noise: the span of the others holds them, so that only their many large entries tell."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((100, 60)) @ rng.standard_normal((60, 60)) / 8.0
+    bad = np.arange(5)
+    X[bad] = 6.0 * np.sin(np.linspace(0, 6, 60) + rng.uniform(0, 6, (5, 1)))
+    detector, found = Detector.fit(X)
+    assert found.rows[bad].all()
+    assert found.rows.sum() <= 6
+    assert found.whole[bad].all()
+    assert detector.find(X[bad]).rows.all()
+    assert detector.find(X[5:]).rows.sum() <= 1

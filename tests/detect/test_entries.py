@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernmend.detect.detector import robust_sd
-from kernmend.detect.entries import CLIP, LEAST, RIDGE, Conditional, EntryDetector
+from kernmend.detect.entries import CLIP, LEAST, RIDGE, Conditional, EntryDetector, ManyEntries, mean_score
 from kernmend.detect.scores import NEAREST
 
 seeds = st.integers(0, 2**32 - 1)
@@ -82,7 +82,7 @@ def test_woodbury_is_the_inverse(seed):
     Z = correlated(seed, 6, 9)
     V = standardised(Z)[0]
     lam = RIDGE * (1 + 10 * 9 / 6)
-    everything = np.ones(9, dtype=bool)
+    everything = np.arange(9)
     np.testing.assert_allclose(
         Conditional.of(Z).some(everything), np.linalg.inv(V.T @ V / 6 + lam * np.eye(9)), rtol=1e-8, atol=1e-9
     )
@@ -126,7 +126,7 @@ def test_what_is_filled_in_follows_a_curve():
 
 
 def threshold(n, d):
-    return float(np.log(3 * n * d / 0.05))
+    return float(np.log(4 * n * d / 0.05))
 
 
 def fitted(Z):
@@ -144,9 +144,11 @@ def test_what_a_fit_knows_of_its_rows(shape):
     expected = left - detector.others.predict(left, np.arange(len(Z)))
     np.testing.assert_array_equal(known.marginal_u, detector.marginal.u(Z))
     np.testing.assert_array_equal(known.errors, expected)
-    np.testing.assert_array_equal(detector.u(known), detector.find(Z, known)[0])
-    new = Z[:5] + 0.1
-    np.testing.assert_array_equal(detector.u(detector.deviations(new)), detector.find(new)[0])
+    np.testing.assert_array_equal(np.maximum(known.marginal_u, known.conditional_u), detector.find(Z, known)[0])
+    assert known.conditional_u[4, 2] == 0.0
+    np.testing.assert_allclose(known.conditional_u, detector._u_of_errors(expected))
+    later = detector.deviations(Z[:5] + 0.1)
+    np.testing.assert_array_equal(np.maximum(later.marginal_u, later.conditional_u), detector.find(Z[:5] + 0.1)[0])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -219,3 +221,33 @@ def test_an_entry_that_is_as_expected_is_not_blamed_for_another():
     assert wrong[:, 2].all()
     off = np.abs(new - detector.others.predict(np.where(np.arange(5) == 2, np.nan, new)))
     assert not wrong[off < LEAST].any()
+
+
+# --- rows that are far out in many entries ----------------------------------------------------------------------------
+
+
+def many(entry_u):
+    """Rows whose entries have these chances, in no particular place."""
+    return ManyEntries.of(np.random.default_rng(0).standard_normal(entry_u.shape), entry_u, np.log(1000.0))
+
+
+@pytest.mark.parametrize("columns", [5, 50, 500])
+def test_a_row_of_good_entries_is_not_far_out(columns):
+    u = np.random.default_rng(columns).exponential(size=(300, columns))
+    assert (many(u).u(u) == 0.0).all()
+
+
+@pytest.mark.parametrize("columns", [20, 200])
+def test_a_row_is_far_out_though_none_of_its_entries_is(columns):
+    """Each entry of the row is one that a good row in twenty has."""
+    u = np.random.default_rng(columns).exponential(size=(300, columns))
+    u[7] = np.log(20.0)
+    found = many(u)
+    assert np.flatnonzero(found.u(u)).tolist() == [7]
+    assert found.u(u[7:8])[0] > found.limit  # and so is a new one
+
+
+def test_the_order_of_the_entries_of_a_row_says_nothing_of_it_as_a_whole():
+    u = np.random.default_rng(1).exponential(size=(60, 9))
+    np.testing.assert_allclose(mean_score(u), mean_score(u[:, ::-1]))
+    np.testing.assert_allclose(mean_score(u), np.log(np.mean(u, axis=1)), atol=1e-8)

@@ -7,21 +7,22 @@ What happens in `Detector.fit`, from the data to the flags:
 2. `entries.py` judges every entry against its column and against the other entries of its row. Wrong entries are
    replaced by their expectations, so that one wrong entry does not make its whole row unusual. Where it still seems to
    do so, they are replaced by what the good rows predict in the kernel space.
-3. `rows.py` judges every row against the span of the other rows in a kernel space.
+3. `rows.py` judges every row against the span of the other rows in a kernel space, and `ManyEntries` by how far out
+   its entries are on average, each in its column alone: the span may hold a row that is unlike all others.
 4. Every judgement is a chance, u = -log P(a good row or entry deviates as far), estimated by `tails.py` for entries and
    by `groups.py` for rows. Chances can be compared, so the u of a row is the larger one of two: that of the row as a
    whole, and that of its most extreme entry, less log d since it is the largest of d; an entry that is not wrong makes
    its row a suspect at most. The score of the row is u in logarithms to the base 10.
 5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`. The
-   threshold is at most log10(3 n / alpha): n good rows in 3 tests exceed that `alpha` times on average. In data with
-   many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where a row with such a
+   threshold is at most log10(4 n / alpha): n good rows in 4 tests exceed that `alpha` times on average. In data with
+   many columns per row entries do not decide, and it is at most log10(2 n / alpha). It is lower where a row with such a
    score is more probably wrong than good all the same (`rows.py`).
 
 The detector that `fit` returns keeps the good rows as its reference and judges new rows by the same threshold.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,9 @@ from kernmend.linalg.order import lexicographic, same_as_before
 
 # Number of good rows that are flagged in a clean data set, on average and by all tests together.
 ALPHA = 0.05
-# Number of tests that share ALPHA: of entries in their column, of entries given their row, of rows. With an alpha of
-# their own rows with one wrong entry are more often taken for wrong as a whole (test_large.py, wrong cells).
+# Number of tests that share ALPHA: of entries in their column, of entries given their row, of rows against the others,
+# of rows by how far out their entries are on average. With an alpha of their own rows with one wrong entry are more
+# often taken for wrong as a whole (test_large.py, wrong cells).
 TESTS = 4
 # Largest number of columns per row at which a wrong entry alone makes its row wrong. With more columns, the n values of
 # one do not show a tail down to the chance 1 / (n d).
@@ -86,9 +88,9 @@ class Detector:
     """Tells which rows and entries are wrong; the docstring of this module says how.
 
     `logs` are the logarithms of columns of amounts, `centre` and `scale` the robust units of the columns.
-    `entries_decide` says whether a wrong entry alone makes its row wrong. `entries` and `rows` are the detectors of the
-    two kinds, `threshold` and `suspect_threshold` the scores (-log10 of a chance) above which a row is flagged or a
-    suspect.
+    `entries_decide` says whether a wrong entry alone makes its row wrong. `entries`, `many` and `rows` find wrong
+    entries, rows with many entries that are far out, and rows that do not fit the others. `threshold` and
+    `suspect_threshold` are the scores (-log10 of a chance) above which a row is flagged or a suspect.
     """
 
     logs: Logarithms
@@ -138,15 +140,15 @@ class Detector:
         Z = (D - centre) / scale
         equal = np.mean(centre == D, axis=0) > CONSTANT
         entries, deviations = EntryDetector.fit(Z, equal, cap + float(np.log(d)))
-        entry_results = _judged(entries, Z, decide, deviations)
-        # Where entries do not decide, the test of rows is the only one: it need not share alpha with the others.
-        cap -= 0.0 if decide else float(np.log(2.0))
-        many = ManyEntries.of(entries.marginal, entry_results[2], cap)
-        far, filled = many.u(entry_results[2]) > 0.0, np.asarray(entry_results[1].any(axis=1))
-        rows, u = RowDetector.fit(entry_results[2] * scale + centre, cap, keep, filled, far)
+        judged = _judged(entries, Z, decide, deviations)
+        # Where entries do not decide, the two tests of rows need not share alpha with those of entries.
+        cap -= 0.0 if decide else float(np.log(TESTS / 2))
+        many = ManyEntries.of(judged.filled, judged.column_u, cap)
+        filled, far = np.asarray(judged.wrong.any(axis=1)), many.u(judged.column_u) > 0.0
+        rows, u = RowDetector.fit(judged.filled * scale + centre, cap, keep, filled, far)
         threshold, suspect = rows.threshold / LOG10, rows.suspect_threshold / LOG10
         detector = cls(logs, centre, scale, decide, entries, many, rows, threshold, suspect)
-        results = detector._settled(*entry_results, u)
+        results = detector._settled(judged, u)
         found = detector._released(distinct_rows, detector._combine(distinct_rows, *results))
         return detector, detector._for_all_rows(X, known_good, known_wrong, learned, where, found)
 
@@ -156,13 +158,12 @@ class Detector:
         Without `entry_scores` these are 0 where no entry changes what is found of its row.
         """
         if self.rows_only() and not entry_scores:
-            u, nothing = np.maximum(self.rows.u(X), self.many.u(self._enter(X))), np.zeros(X.shape, dtype=bool)
-            scores = u / LOG10
+            far = self.many.u(self.entries.marginal.u(self._enter(X)))
+            scores, nothing = np.maximum(self.rows.u(X), far) / LOG10, np.zeros(X.shape, dtype=bool)
             flags = scores > self.threshold
             return self._with_flags(Found(scores, flags, ~flags, flags, np.broadcast_to(0.0, X.shape), nothing, X))
-        entry_results = _judged(self.entries, self._enter(X), self.entries_decide)
-        row_u = self.rows.u(entry_results[2] * self.scale + self.centre)
-        return self._combine(X, *self._settled(*entry_results, row_u))
+        judged = _judged(self.entries, self._enter(X), self.entries_decide)
+        return self._combine(X, *self._settled(judged, self.rows.u(judged.filled * self.scale + self.centre)))
 
     def row_scores(self, X: Array) -> Array:
         """Return the scores of new rows as wholes: what their entries alone would say does not count."""
@@ -182,8 +183,7 @@ class Detector:
         centre, scale = np.median(D, axis=0), robust_sd(D)
         Z = (D - centre) / scale
         entries, _ = EntryDetector.fit(Z, np.mean(centre == D, axis=0) > CONSTANT, self.entries.threshold)
-        many = replace(self.many, tail=entries.marginal)
-        return replace(self, centre=centre, scale=scale, entries=entries, many=many, rows=self.rows.against(D))
+        return replace(self, centre=centre, scale=scale, entries=entries, rows=self.rows.against(D))
 
     def rows_against(self, L: Array) -> "Detector":
         """Return a detector whose reference is the good rows `L`, for `row_scores` alone."""
@@ -202,14 +202,13 @@ class Detector:
         detector = replace(self, threshold=threshold, suspect_threshold=min(threshold, self.suspect_threshold))
         return detector, detector._with_flags(replace(found, rows=flags))
 
-    def _settled(
-        self, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array
-    ) -> tuple[Array, NDArray[np.bool_], Array, Array]:
+    def _settled(self, judged: "Judged", row_u: Array) -> tuple["Judged", Array]:
         """Return these results with those rows filled in better that seem to be wrong with wrong entries filled in.
 
         A linear guess may leave a row off the surface of the good rows. So their wrong entries are filled in by what
         the good rows predict in the kernel space, and the better one counts.
         """
+        entries, filled = judged.wrong, judged.filled
         at = np.flatnonzero(entries.any(axis=1) & self._whole(entries, row_u))
         if at.size:
             Y = self.rows.filled(filled[at] * self.scale + self.centre, entries[at], SLOPE)
@@ -217,7 +216,7 @@ class Detector:
             better = u < row_u[at]
             filled, row_u = filled.copy(), row_u.copy()
             filled[at[better]], row_u[at[better]] = (Y[better] - self.centre) / self.scale, u[better]
-        return entry_u, entries, filled, row_u
+        return judged._replace(filled=filled), row_u
 
     def _enter(self, X: Array) -> Array:
         """Return rows in robust units: logarithms of amounts, medians subtracted, divided by robust deviations."""
@@ -228,15 +227,16 @@ class Detector:
         """Return rows in robust units as rows of the data."""
         return self.logs.leave(Z * self.scale + self.centre)
 
-    def _combine(self, X: Array, entry_u: Array, entries: NDArray[np.bool_], filled: Array, row_u: Array) -> Found:
-        """Return the results of both tests as one: the u of a row, or that of its most extreme of d entries if larger.
+    def _combine(self, X: Array, judged: "Judged", row_u: Array) -> Found:
+        """Return the results of all tests as one: the u of a row, or that of its most extreme of d entries if larger.
 
         Where no entry is wrong they make a row a suspect, or count for nothing.
         """
+        entry_u, entries, filled, column_u = judged
         by_entry = entry_u.max(axis=1) - np.log(X.shape[1])
         unusual = self.entries_decide & (by_entry > self.rows.suspect_threshold)
         as_suspect = np.where(unusual, np.minimum(by_entry, self.rows.threshold), 0.0)
-        row_u = np.maximum(row_u, self.many.u(filled))
+        row_u = np.maximum(row_u, self.many.u(column_u))
         scores = np.maximum(row_u, np.where(entries.any(axis=1), by_entry, as_suspect)) / LOG10
         rows = scores > self.threshold
         whole = self._whole(entries, row_u) | (not self.entries_decide)
@@ -300,18 +300,32 @@ class Detector:
         return self._with_flags(Found(**parts).with_known(good, wrong))
 
 
-def _judged(
-    entries: EntryDetector, Z: Array, decide: bool, fitted: Deviations | None = None
-) -> tuple[Array, NDArray[np.bool_], Array]:
-    """Return u of every entry, the mask of wrong ones, and the rows with expectations in place of wrong entries.
+class Judged(NamedTuple):
+    """What is known of rows by their entries, one row each.
+
+    `entry_u` is u of every entry, `wrong` marks the wrong ones, `filled` has the rows with expectations in their place,
+    and `column_u` is u of the entries of `filled`, each in its column alone.
+    """
+
+    entry_u: Array
+    wrong: NDArray[np.bool_]
+    filled: Array
+    column_u: Array
+
+
+def _judged(entries: EntryDetector, Z: Array, decide: bool, fitted: Deviations | None = None) -> Judged:
+    """Return what is known of the rows `Z` by their entries.
 
     `fitted` is what is known of the fitted rows, if `Z` are these. Where entries do not decide, none is marked wrong
     and the rows stay as they are: to judge rows again without their most extreme entries would change nothing but the
     time.
     """
     if decide:
-        return entries.find(Z, fitted)
-    return entries.u(fitted or entries.deviations(Z)), np.zeros(Z.shape, dtype=bool), Z
+        entry_u, wrong, filled = entries.find(Z, fitted)
+        return Judged(entry_u, wrong, filled, entries.marginal.u(filled))
+    known = fitted or entries.deviations(Z)
+    nothing = np.zeros(Z.shape, dtype=bool)
+    return Judged(np.maximum(known.marginal_u, known.conditional_u), nothing, Z, known.marginal_u)
 
 
 def count_u(count: NDArray[np.intp], d: int) -> Array:

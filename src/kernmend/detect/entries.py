@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
 
 from kernmend._typing import Array
 from kernmend.detect.groups import TwoGroups, effective_dimensions, least_spread
@@ -90,12 +91,12 @@ class Conditional:
         out: Array = (1.0 - np.square(self.inverse).sum(axis=0)) / self.lam
         return out
 
-    def some(self, m: NDArray[np.bool_]) -> Array:
-        """Return the rows of O that the mask `m` selects."""
+    def some(self, columns: NDArray[np.intp]) -> Array:
+        """Return the rows of O that belong to these columns."""
         if self.dense:
-            return self.inverse[m]
-        out: Array = -(self.inverse[:, m].T @ self.inverse)
-        out[np.arange(len(out)), np.flatnonzero(m)] += 1.0
+            return self.inverse[columns]
+        out: Array = -(self.inverse[:, columns].T @ self.inverse)
+        out[np.arange(len(out)), columns] += 1.0
         return out / self.lam
 
     def predict(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
@@ -107,9 +108,17 @@ class Conditional:
         a = np.zeros(V.shape) if rows is None else self.A[rows]
         f = np.ones(len(V)) if rows is None else self.free[rows]
         diagonal = self.diagonal() + a**2 / f[:, np.newaxis]
-        for i in np.flatnonzero(missing.any(axis=1)):
+        count = missing.sum(axis=1)
+        at = np.flatnonzero(count == 1)  # then O_mm is one number, and all such rows are solved at once
+        if at.size:
+            column = missing[at].argmax(axis=1)
+            G = self.some(column) + a[at, column, np.newaxis] * a[at] / f[at, np.newaxis]
+            S = G / G[np.arange(at.size), column, np.newaxis]
+            V[at, column] = -np.einsum("ij,ij->i", S, V[at])
+            diagonal[at] -= np.where(missing[at], 0.0, G * S)
+        for i in np.flatnonzero(count > 1):
             m = missing[i]
-            G = self.some(m) + np.outer(a[i, m], a[i]) / f[i]
+            G = self.some(np.flatnonzero(m)) + np.outer(a[i, m], a[i]) / f[i]
             S = np.linalg.solve(G[:, m], G)
             V[i, m] = -S[:, ~m] @ V[i, ~m]
             diagonal[i, ~m] -= np.einsum("kj,kj->j", G, S)[~m]
@@ -125,28 +134,33 @@ class Conditional:
         of the row itself does not count as near.
         """
         V, known = (Z - self.mean) / self.sd, (good - self.mean) / self.sd
-        for i in np.flatnonzero(np.isnan(V).any(axis=1)):
-            m = np.isnan(V[i])
-            G = self.some(m)
+        missing = np.isnan(V)
+        rows = np.flatnonzero(missing.any(axis=1))
+        masks, which = np.unique(missing[rows], axis=0, return_inverse=True)
+        for k, m in enumerate(masks):  # rows that lack the same entries have the same equations
+            at, G = rows[which == k], self.some(np.flatnonzero(m))
             S = np.linalg.solve(G[:, m], G)
-            V[i, m] = -S[:, ~m] @ V[i, ~m]
-            distances = np.square(known[:, ~m] - V[i, ~m]).sum(axis=1)
-            order = np.argsort(distances, kind="stable")
-            nearest = order[distances[order] > TINY**2][:NEAREST]
-            if nearest.size:
-                V[i, m] += np.average(known[nearest] @ S.T, axis=0, weights=1.0 / distances[nearest])
+            seen = V[np.ix_(at, ~m)]
+            distances = cdist(seen, known[:, ~m], "sqeuclidean")
+            distances[distances <= TINY**2] = np.inf
+            count = min(NEAREST, len(known))
+            nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
+            weights = 1.0 / np.take_along_axis(distances, nearest, axis=1)
+            weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+            V[np.ix_(at, m)] = np.einsum("ij,ijk->ik", weights, (known @ S.T)[nearest]) - seen @ S[:, ~m].T
         out: Array = V * self.sd + self.mean
         return out
 
 
 class Deviations(NamedTuple):
-    """What a fit knows of the entries of its rows: their marginal u, and the errors of expectations, leave-one-out.
+    """What is known of the entries of rows: their marginal u, the errors of expectations, and the u of these.
 
-    Entries whose marginal u is beyond the threshold have no part in expectations, and an error of NaN.
+    Entries whose marginal u is beyond the threshold have no part in expectations, an error of NaN, and u = 0 there.
     """
 
     marginal_u: Array
     errors: Array
+    conditional_u: Array
 
 
 @dataclass(frozen=True)
@@ -189,30 +203,34 @@ class EntryDetector:
         conditional = EntryTail.of(R - centre)
         # The largest u of a row should be distributed like the largest of d exponential variables. Where it spreads
         # more, tails are heavier than the quantiles of a column showed, and u is reduced to factor (u / high)^power.
-        worst = np.maximum((conditional.u(np.nan_to_num(R - centre)) * ~equal).max(axis=1), TINY)
+        u = conditional.u(np.nan_to_num(R - centre))
+        worst = np.maximum((u * ~equal).max(axis=1), TINY)
         low, high = np.quantile(worst, MAXIMA)
         gumbel = np.log(max(int((~equal).sum()), 1) / -np.log(np.array(MAXIMA)))
         power = min(1.0, float(np.log(gumbel[1] / max(gumbel[0], 0.1)) / max(np.log(high / low), TINY)))
         factor = max(float(high), float(gumbel[1]))
         spread = np.maximum(spread, TINY)
         out = cls(threshold, equal, marginal, others, centre, spread, conditional, power, factor, float(high), Z[:0])
-        complete = seen.all(axis=1) & (out._u_of_errors(R) <= threshold).all(axis=1)
-        return replace(out, good=Z[landmarks(Z, np.flatnonzero(complete))]), Deviations(marginal_u, R)
+        u = out._reduced(u, R)
+        complete = seen.all(axis=1) & (u <= threshold).all(axis=1)
+        return replace(out, good=Z[landmarks(Z, np.flatnonzero(complete))]), Deviations(marginal_u, R, u)
 
     def deviations(self, Z: Array) -> Deviations:
         """Return what is known of the entries of new rows."""
         marginal_u = self.marginal.u(Z)
         left = np.where(marginal_u > self.threshold, np.nan, Z)
-        return Deviations(marginal_u, left - self.others.predict(left))
-
-    def u(self, known: Deviations) -> Array:
-        """Return u of every entry, the larger one of its marginal and its conditional u; no row is judged again."""
-        return np.maximum(known.marginal_u, self._u_of_errors(known.errors))
+        errors = left - self.others.predict(left)
+        return Deviations(marginal_u, errors, self._u_of_errors(errors))
 
     def _u_of_errors(self, errors: Array) -> Array:
         """Return u of entries from the errors of their expectations; 0 where an error is NaN, or too small."""
-        R = np.nan_to_num(errors - self.centre)
-        u = self.conditional.u(R) * (~self.equal & (np.abs(R) > LEAST))
+        return self._reduced(self.conditional.u(np.nan_to_num(errors - self.centre)), errors)
+
+    def _reduced(self, u: Array, errors: Array) -> Array:
+        """Return the u that the tail of a column gives, reduced as the rows show it; 0 where an error is too small."""
+        u = u * (~self.equal & (np.abs(errors - self.centre) > LEAST))
+        if self.power == 1.0:
+            return u
         out: Array = np.minimum(u, self.factor * (u / self.high) ** self.power)
         return out
 
@@ -224,14 +242,13 @@ class EntryDetector:
         half of its entries are removed. It is the one with the largest error in units of its column: with normal errors
         its square is what the squared distance of the row from the others loses without that entry.
         """
-        u, errors = fitted or self.deviations(Z)
-        wrong = u > self.threshold
+        marginal_u, errors, now = fitted or self.deviations(Z)
+        wrong, u = marginal_u > self.threshold, np.maximum(marginal_u, now)
         left, at = np.where(wrong, np.nan, Z), np.arange(len(Z))
         for again in range(ROUNDS):
             if again:
                 errors = left[at] - self.others.predict(left[at], None if fitted is None else at)
-            now = self._u_of_errors(errors)
-            u = u if again else np.maximum(u, now)
+                now = self._u_of_errors(errors)
             off = np.abs(np.nan_to_num(errors - self.centre))
             size = off / self.spread * (~self.equal & (off > LEAST))
             hit = (size == size.max(axis=1, keepdims=True)) & (now > self.threshold).any(axis=1, keepdims=True)
@@ -258,20 +275,19 @@ class ManyEntries:
     good row having as high a score; a row is wrong where u exceeds `limit`.
     """
 
-    tail: EntryTail
     groups: TwoGroups
     limit: float
 
     @classmethod
-    def of(cls, tail: EntryTail, Z: Array, limit: float) -> "ManyEntries":
-        """Return what is believed of the scores of the rows `Z`, whose entries have this tail."""
+    def of(cls, Z: Array, entry_u: Array, limit: float) -> "ManyEntries":
+        """Return what is believed of the scores of the rows `Z`, whose entries have these u in their columns."""
         dimensions = effective_dimensions(Z)
         least = least_spread(Z.shape[1], dimensions)
-        return cls(tail, TwoGroups.of(mean_score(tail.u(Z)), least=least, dimensions=dimensions), limit)
+        return cls(TwoGroups.of(mean_score(entry_u), least=least, dimensions=dimensions), limit)
 
-    def u(self, Z: Array) -> Array:
-        """Return u of each row in robust units; 0 where the row is not wrong by it."""
-        u = self.groups.u(mean_score(self.tail.u(Z)))
+    def u(self, entry_u: Array) -> Array:
+        """Return u of each row from those of its entries, each in its column alone; 0 where it is not wrong by that."""
+        u = self.groups.u(mean_score(entry_u))
         return np.where(u > self.limit, u, 0.0)
 
 

@@ -102,7 +102,7 @@ class KernelSpan:
         """Return r of each row of L and its errors of prediction, one row each, against the other rows of L."""
         weight = 1.0 / (self.s + eps)
         inside = np.square(self.U) @ weight
-        return 1.0 / inside - eps, (self.U * weight) @ self.UL / inside[:, np.newaxis]
+        return 1.0 / inside - eps, self._times(self.U * (weight / inside[:, np.newaxis]))
 
     def project(self, Y: Array) -> Array:
         """Return k(Y, L) U, which `new_rows` needs for every eps."""
@@ -125,8 +125,13 @@ class KernelSpan:
             r += share * both
             projected = projected - share[:, np.newaxis] * U
         errors = Y - self.centre
-        errors -= (projected * weight) @ self.UL
+        errors -= self._times(projected * weight)
         return r, errors
+
+    def _times(self, A: Array) -> Array:
+        """Return A UL, in the precision of UL."""
+        out: Array = A.astype(self.UL.dtype, copy=False) @ self.UL
+        return out
 
 
 def error_units(errors: Array) -> Array:
@@ -315,10 +320,12 @@ def choose_score(L: Array) -> Choice:
     median = median_squared_distance(L) or 1.0
     injected, source = inject(L)
     distances, to_injected = squared_distances(L), squared_distances(injected, L)
+    L, injected = L / np.sqrt(median), injected / np.sqrt(median)  # of a size that single precision holds
     tried: dict[Kind, list[Choice]] = {kind: [] for kind in (KINDS if L.shape[1] >= MANY_COLUMNS else KINDS[:1])}
     for width in WIDTHS:
         kernel = RBF(width / median)
         span = KernelSpan.from_gram(L, kernel, kernel.profile(distances.copy()))
+        span = replace(span, UL=span.UL.astype(np.float32))  # ranks need no more
         projected = kernel.profile(to_injected.copy()) @ span.U
         for eps in RIDGES:
             r, errors = span.leave_one_out(eps)

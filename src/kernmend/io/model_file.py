@@ -24,7 +24,7 @@ from kernmend.io._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
 from kernmend.io._model_shapes import check_arrays
 
 # Number of the layout of model files: another one where what a file holds of a class changes.
-FORMAT = 5
+FORMAT = 6
 MARK = b"kernmend model, sha256 "
 # Number of hexadecimal digits of the SHA-256 of a file.
 _DIGITS = 64
