@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Found
-from kernmend.linalg.order import lexicographic
+from kernmend.linalg.distances import lexicographic
 from kernmend.repair.calibrate import FEW_ENTRIES, in_order
 from kernmend.repair.completion import ENOUGH, TOGETHER, fill_without
 from kernmend.repair.intervals import (
