@@ -14,7 +14,6 @@ from kernmend.estimators._trust import Explained
 from kernmend.large import batches
 from kernmend.large import dask as lazy
 from kernmend.large import landmarks as large
-from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.calibrate import Calibration, calibrate
 from kernmend.repair.learn import Learned, Learner
 from kernmend.repair.row_mender import Mask, RowMender, blocks
@@ -364,7 +363,7 @@ class KernelRecovery(Explained, KernelModel):
         self.stop_reason_, self.calibration_error_ = learned.stop_reason, learned.calibration_error
         self.kernel_, self.error_, self.rank_ = settings.kernel, learned.error.name, learned.rank
         self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
-        self.rho_ = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
+        self.rho_ = mender.rho(settings)
 
     def _begin(self, X: Any, learner: Learner, rng: np.random.Generator) -> Array:
         """Fit the first batch and keep no more good rows than there may be landmarks; return the batch, checked."""

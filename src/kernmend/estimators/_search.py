@@ -16,7 +16,6 @@ from kernmend.estimators._kernel_recovery import KernelRecovery
 from kernmend.estimators._trust import Explained
 from kernmend.model.errors import RowSum
 from kernmend.model.kernels import RBF, Kernel
-from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.calibrate import CUTOFFS, REFITS, Calibration, Cost, Evidence, calibrate
 from kernmend.repair.mender import Mender, Settings
 
@@ -254,6 +253,6 @@ def _describe(mender: Mender, settings: Settings) -> dict[str, Any]:
     return {
         "gamma": getattr(settings.kernel, "gamma", None),
         "lam": mender.lam(settings),
-        "rho": rho_from_cutoff(max(mender.cutoff(settings), 1e-100)),
+        "rho": mender.rho(settings),
         "error": settings.error.name,
     }

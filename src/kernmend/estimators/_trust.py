@@ -14,8 +14,7 @@ from kernmend.large.landmarks import blocks
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
 from kernmend.repair.explain import CellReason, Explanation, sentences
-from kernmend.repair.intervals import ONE, SEVERAL, WHOLE
-from kernmend.repair.row_mender import RowMender
+from kernmend.repair.row_mender import ONE, SEVERAL, WHOLE, RowMender
 
 # Number of good rows that an explanation names.
 NEAREST = 5

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.linalg.eigen import eigenpairs
 from kernmend.linalg.distances import THIN, few_threads
+from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import ErrorModel
 from kernmend.model.kernels import FixedRows, Kernel
 from kernmend.solvers.rows import Some, minimise_rows
