@@ -353,7 +353,7 @@ class NewRowsRecovery(Recovery):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
+            Rows as `score_samples` takes them.
 
         Returns
         -------
@@ -368,7 +368,7 @@ class NewRowsRecovery(Recovery):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
+            Rows as `score_samples` takes them.
 
         Returns
         -------

@@ -286,24 +286,6 @@ class KernelRecovery(Explained, KernelModel):
         with self._far_values(X):
             return -np.concatenate([self._rows.judge(X[rows]).scores for rows in blocks(X.shape[0])])
 
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that do not fit the good ones, +1 for the others.
-
-        Parameters
-        ----------
-        X : array-like or dask array or dataframe of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error. Dask data give a lazy result.
-
-        Returns
-        -------
-        ndarray of int, shape (n_samples,)
-            -1 or +1 for each row.
-        """
-        check_is_fitted(self)
-        if is_lazy(X):
-            return lazy.by_rows(self, "predict", X)
-        return np.where(self.decision_function(X) < 0, -1, 1)
-
     @property
     def _units(self) -> Units:
         return self._rows.units

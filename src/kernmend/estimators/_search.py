@@ -1,7 +1,7 @@
 """More time for better parameters."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -222,28 +222,24 @@ def _draw(
 ) -> Iterator[Settings]:
     """Yield random settings without end: near the first ones, or anywhere in the ranges that `calibrate` walks."""
 
-    def log_uniform(values: Sequence[float]) -> float:
+    def number(now: float, values: Sequence[float], near: bool) -> float:
+        if near:
+            return now * float(np.exp(STEP * rng.standard_normal()))
         return float(np.exp(rng.uniform(np.log(min(values)), np.log(max(values)))))
 
     while True:
         near = rng.uniform() < NEARBY
         error = first.error if near else errors[int(rng.integers(len(errors)))]
-
-        def number(
-            now: float, values: Sequence[float], near: bool = near, step: Callable[[], float] = rng.standard_normal
-        ) -> float:
-            return now * float(np.exp(STEP * step())) if near else log_uniform(values)
-
         kernel = first.kernel
         if len(kernels) > 1 and isinstance(kernel, RBF):
-            kernel = RBF(number(kernel.gamma, [each.gamma for each in kernels if isinstance(each, RBF)]))
+            kernel = RBF(number(kernel.gamma, [each.gamma for each in kernels if isinstance(each, RBF)], near))
         refit, grow = REFITS[rng.integers(len(REFITS))] if error.by_entry else (0.0, 0)
         yield replace(
             first,
             kernel=kernel,
             error=error,
-            cutoff=first.cutoff if evidence.cutoff is not None else number(first.cutoff, CUTOFFS),
-            force=first.force if evidence.lam is not None else number(first.force, error.forces),
+            cutoff=first.cutoff if evidence.cutoff is not None else number(first.cutoff, CUTOFFS, near),
+            force=first.force if evidence.lam is not None else number(first.force, error.forces, near),
             refit=refit,
             grow=grow,
         )

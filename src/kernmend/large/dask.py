@@ -21,7 +21,6 @@ OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
     "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "whole_rows_": "?",
     "entry_outliers_": "?", "unsure_": "?", "half_widths_": "f4",
 }  # fmt: skip
-KINDS = {"transform": "f", "predict": "i", "score_samples": "f"}
 
 
 # --- fit --------------------------------------------------------------------------------------------------------------
@@ -133,12 +132,12 @@ def by_rows(est: Any, method: str, X: Any) -> Any:
     model, apply, parts = share(est), dask.delayed(_apply, pure=False), _parts(X)
     out = [apply(model, method, part) for part in parts]
     sizes = [np.nan] * len(parts) if hasattr(X, "to_dask_array") else X.chunks[0]
-    return _like(X, out, sizes) if method == "transform" else _stack(out, sizes, (), f"{KINDS[method]}8")
+    return _like(X, out, sizes) if method == "transform" else _stack(out, sizes, (), "f8")
 
 
 def _apply(model: Any, method: str, block: Any) -> Any:
     if not len(block):  # scikit-learn refuses such
-        return _as_frame(_numbers(block), block) if method == "transform" else np.zeros(0, f"{KINDS[method]}8")
+        return _as_frame(_numbers(block), block) if method == "transform" else np.zeros(0, "f8")
     out = np.asarray(getattr(model, method)(block))
     return _as_frame(out, block) if method == "transform" else out
 
