@@ -163,7 +163,7 @@ class RobustKernelPCA(SubspaceRecovery):
         self._check_parameters()
         self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        observed = X.astype(np.float64, copy=False)
+        observed = X.astype(np.float64)  # a copy: what is done to X later is not done to the model
         start = fill_missing(observed) if np.isnan(observed).any() else observed
         self._L = start
         self._scale = float(np.sqrt(median_observed_squared_distance(observed))) or 1.0

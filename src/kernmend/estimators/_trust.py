@@ -10,11 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend._validation import row_names
 from kernmend.large import dask as lazy
-from kernmend.large.landmarks import blocks
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
 from kernmend.repair.explain import CellReason, Explanation, sentences
-from kernmend.repair.row_mender import ONE, SEVERAL, WHOLE, RowMender
+from kernmend.repair.row_mender import ONE, SEVERAL, WHOLE, RowMender, blocks
 
 # Number of good rows that an explanation names.
 NEAREST = 5

@@ -38,11 +38,6 @@ class Reference:
     eps: float
 
     @classmethod
-    def fit(cls, kernel: Kernel, L: Array, cutoff: float) -> "Reference":
-        """Return the span of the eigenvectors of K(L) with eigenvalues above `cutoff`, at least the largest one."""
-        return cls.from_eigenpairs(kernel, L, *eigenpairs(kernel.gram(L)), cutoff)
-
-    @classmethod
     def from_eigenpairs(cls, kernel: Kernel, L: Array, s: Array, U: Array, cutoff: float) -> "Reference":
         """Return the span of the eigenvectors with eigenvalues above `cutoff`, from eigenpairs of K(L), ascending.
 
@@ -130,11 +125,6 @@ class Reference:
             return out
 
         return root, gradient
-
-    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
-        """Return sqrt(dist2(a_i) + eps) for each row, and the gradient."""
-        root, gradient = self.values(A)
-        return root, gradient(slice(None))
 
 
 @dataclass(frozen=True)
