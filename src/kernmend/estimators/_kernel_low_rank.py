@@ -252,16 +252,20 @@ class KernelLowRank(KernelModel):
             planner = Planner(*model, self.solver != "reduced", self._seed(), callback)
             plan = planner.plan(X)
         path = plan.schatten and self.penalty == "auto"
-        given = init, bounds, gram, start_gram
+        nuclear = {"solver": self.solver, "seed": planner.seed, "gram": gram, "start_gram": start_gram}
+        given = init, bounds, nuclear
         plan, result = self._carry_out(plan, *given)
         if path and plan.nothing:  # rows may be wrong where the path finds no entry that is
             plan, result = self._carry_out(replace(planner, nuclear_only=True).plan(X), *given)
         self._store(plan, result, bounds)
 
     def _carry_out(
-        self, plan: Plan, init: Any, bounds: tuple[Array, Array] | None, gram: Any, start_gram: Any
+        self, plan: Plan, init: Any, bounds: tuple[Array, Array] | None, nuclear: dict[str, Any]
     ) -> tuple[Plan, SolverResult]:
-        """Minimise as planned; return the plan, changed to doing nothing where that is better, and what was found."""
+        """Minimise as planned; return the plan, changed to doing nothing where that is better, and what was found.
+
+        `nuclear` are further arguments of `solve_nuclear`.
+        """
         init = plan.start if isinstance(init, str) and init == "auto" else init
         max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if plan.schatten else 1)
         with self._progress("mending", max_iter) as progress:
@@ -272,8 +276,7 @@ class KernelLowRank(KernelModel):
                 result = solve_schatten(plan.problem, lam=plan.lam, callback=progress, **common)
             else:
                 problem = plan.solved.in_working_dtype(plan.rho)
-                common |= {"solver": self.solver, "seed": self._seed(), "gram": gram, "start_gram": start_gram}
-                result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common)
+                result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common, **nuclear)
         plan = plan.after(result.A, bounds)
         return plan, plan.unchanged() if plan.nothing else result
 

@@ -172,9 +172,10 @@ class RecoverySearch(Explained, NewRowsRecovery):
         first = calibrate(evidence, kernels=kernels, errors=errors, seed=seed, callback=callback)
         if first.interrupted:
             return first
-        injections = [evidence.hold_out(self._seed() + split) for split in range(1, self.n_splits + 1)]
+        own = self._seed()
+        injections = [evidence.hold_out(own + split) for split in range(1, self.n_splits + 1)]
         costs = [injection.cost(first.settings, whole=first.settings.grow > 0) for injection in injections]
-        draws = _draw(first.settings, evidence, kernels, errors, np.random.default_rng(self._seed()))
+        draws = _draw(first.settings, evidence, kernels, errors, np.random.default_rng(own))
         settings = [first.settings, *(next(draws) for _ in range(self.n_iter))]
         tried = self._try(costs, settings)
         table = np.array([[sum(parts) for parts in each] for each in tried])
