@@ -53,10 +53,11 @@ class RecoverySearch(Explained, NewRowsRecovery):
     best_estimator_ : KernelRecovery
         Fitted with the best settings. What it has learned (`recovered_`, `outliers_`, ...) is here too.
     best_params_ : dict
-        gamma, lam, rho and error of the best settings; empty if nothing was flagged.
+        gamma, lam, rho and error of the best settings; empty if no row is wrong as a whole, so that nothing is to be
+        chosen.
     best_score_ : float
-        Minus what they leave of the injected error, as a share, plus how much of the threshold mended rows still
-        reach: 0 is perfect.
+        Minus the sum of what they leave of the injected error, as a share, and of the share of the threshold that
+        mended rows still reach: 0 is perfect.
     cv_results_ : dict
         As in scikit-learn's searches: "params", "mean_test_score", "std_test_score", "rank_test_score". The first is
         the choice that the estimator makes by itself.
