@@ -345,7 +345,7 @@ class KernelRecovery(Explained, KernelModel):
         self.stop_reason_, self.calibration_error_ = learned.stop_reason, learned.calibration_error
         self.kernel_, self.error_, self.rank_ = settings.kernel, learned.error.name, learned.rank
         self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
-        self.rho_ = mender.rho(settings)
+        self.rho_ = mender.rho(settings) if isinstance(self.rho, str) else float(self.rho)
 
     def _begin(self, X: Any, learner: Learner, rng: np.random.Generator) -> Array:
         """Fit the first batch and keep no more good rows than there may be landmarks; return the batch, checked."""
