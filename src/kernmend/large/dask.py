@@ -16,6 +16,7 @@ from kernmend._typing import Array
 from kernmend._validation import check_infinite
 from kernmend.large import landmarks
 from kernmend.repair.completion import check_missing
+from kernmend.repair.units import resolve_bounds
 
 OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
     "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "whole_rows_": "?",
@@ -47,11 +48,13 @@ def fit(est: Any, X: Any) -> None:
     observed = np.any([facts[1] for facts in taken], axis=0)
     check_missing(np.where(observed, 0.0, np.nan)[np.newaxis], names)
     learned = est._validate(_together([facts[0] for facts in taken]), reset=True, ensure_min_samples=2)
-    if drawn is not None and isinstance(est.landmarks, str):
-        order = np.searchsorted(rows, drawn)
-        few = np.sort(order[: landmarks.count_landmarks(n, learned[order], learner)])
-        learned, rows = learned[few], rows[few]
-    est._store(learner.learn(learned))
+    resolve_bounds(est.bounds, learned)  # refused before the work
+    with est._far_values(learned):
+        if drawn is not None and isinstance(est.landmarks, str):
+            order = np.searchsorted(rows, drawn)
+            few = np.sort(order[: landmarks.count_landmarks(n, learned[order], learner)])
+            learned, rows = learned[few], rows[few]
+        est._store(learner.learn(learned))
     est._tell(learned)
     est._of_landmarks = {name: vars(est)[name] for name in OF_ROWS if name in vars(est)}
     del est.entry_scores_  # as large as the data: of rows that are all compared only
@@ -109,13 +112,14 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
         parts[name][known] = of_landmarks
     others = np.ones(len(X), dtype=bool)
     others[known] = False
-    for some in landmarks.blocks(len(X), first=start):
-        rows = some.start + np.flatnonzero(others[some])
-        if not rows.size:
-            continue
-        parts["recovered_"][rows], found = model._rows.mend(X[rows])
-        for name in parts.keys() & found.keys():
-            parts[name][rows] = found[name]
+    with model._far_values(X):
+        for some in landmarks.blocks(len(X), first=start):
+            rows = some.start + np.flatnonzero(others[some])
+            if not rows.size:
+                continue
+            parts["recovered_"][rows], found = model._rows.mend(X[rows])
+            for name in parts.keys() & found.keys():
+                parts[name][rows] = found[name]
     return tuple(parts.values())
 
 
