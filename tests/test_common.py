@@ -308,6 +308,17 @@ def test_flags_are_the_scores_above_the_threshold(make, share):
         np.testing.assert_array_equal(decision[: len(X)] < 0, est.outliers_)
 
 
+@each([name for name in ESTIMATORS if "random_state" in CLASSES[name]().get_params()])
+@IGNORE_MAX_ITER
+def test_a_fit_draws_one_number_of_a_random_state(make):
+    """So that which fit comes next, and with what seed, does not depend on how a fit is made."""
+    _, X, _ = data()
+    used, once = np.random.RandomState(0), np.random.RandomState(0)
+    make(random_state=used).fit(X)
+    once.randint(2**31 - 1)
+    assert used.randint(2**31 - 1) == once.randint(2**31 - 1)
+
+
 @every
 @IGNORE_MAX_ITER
 def test_what_is_handed_out_is_a_copy(make):

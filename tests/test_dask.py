@@ -31,6 +31,12 @@ def with_holes(n=260):
     return X
 
 
+def far_out(n=260):
+    X = noisy(n)
+    X[[3, 120, n - 1], [0, 5, 19]] = 1e200, -1e180, 1e160
+    return X
+
+
 def recovery(**params):
     return KernelRecovery(**{"landmarks": 200, "random_state": 1, **params})
 
@@ -44,6 +50,13 @@ def check_same(lazy, known):
     assert (lazy.gamma_, lazy.lam_, lazy.rho_) == (known.gamma_, known.lam_, known.rho_)
 
 
+@pytest.mark.parametrize("landmarks", ["auto", 200])
+def test_bounds_are_refused_before_the_work(landmarks, monkeypatch):
+    monkeypatch.setattr("kernmend.repair.learn.Detector", None)
+    with pytest.raises(ValueError, match="bounds must have low <= high"):
+        recovery(bounds=(1.0, 0.0), landmarks=landmarks).fit(da.from_array(noisy(), chunks=(150, 20)))
+
+
 # --- the same numbers -------------------------------------------------------------------------------------------------
 
 
@@ -53,6 +66,7 @@ def check_same(lazy, known):
         pytest.param(noisy(), id="odd chunks"),
         pytest.param(noisy().astype(np.float32), id="float32"),
         pytest.param(with_holes(), id="missing"),
+        pytest.param(far_out(), id="values whose squares are infinite"),
         pytest.param(np.round(100 * noisy()).astype(np.int16), id="integers"),
     ],
 )

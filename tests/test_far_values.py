@@ -36,6 +36,19 @@ def test_all_values_far_from_one(factor):
             KernelRecovery(scale=None).fit(factor * X)
 
 
+@pytest.mark.parametrize("unsure", ["mend", "keep", "blank"])
+def test_what_became_of_cells_far_out_is_told(unsure):
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 5)) + 0.05 * rng.standard_normal((120, 5))
+    Y[3, 2], Y[100], Y[7, 1] = 1e200, [-1e180, 1e160, 3.0, 4.0, 5.0], np.nan
+    est = KernelRecovery(unsure=unsure).fit(Y)
+    assert est.unsure_.any()
+    assert {3, 7, 100} <= set(est.changes_.records["row"].tolist()) == set(est.changes_of(Y).records["row"].tolist())
+    assert "1e+200" in str(est.explain(3))
+    assert len(est.explain(100).cells) >= 2
+    assert est.report_data()["scores"]["flagged"]
+
+
 def test_the_search():
     Y = X.copy()
     Y[20, 1] = 1e308

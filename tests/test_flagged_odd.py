@@ -166,6 +166,13 @@ def test_the_summary_of_clean_data():
     assert "Caution" not in text
 
 
+def test_the_summary_names_unusual_rows_below_those_that_are_known_to_be_good():
+    est = KernelRecovery().fit(make_circle(60, random_state=0).X)
+    est.outliers_, est.suspects_ = np.zeros(60, dtype=bool), np.arange(60) == 3
+    est.outlier_scores_ = np.where(np.arange(60) > 40, 5.0, 2.0)  # the user said that those from 41 on are good
+    assert "1 more row is unusual and was not changed: 3 (one in 100)." in est.summary()
+
+
 def test_the_summary_is_cautious():
     X = np.random.default_rng(0).standard_normal((100, 3))
     text = KernelRecovery(contamination=0.1).fit(X).summary()

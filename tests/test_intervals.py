@@ -9,15 +9,14 @@ from sklearn.base import clone
 from kernmend import KernelRecovery, load
 from kernmend.datasets import make_circle
 from kernmend.repair import conformal
-from kernmend.repair.conformal import Fitted, Trial
-from kernmend.repair.intervals import (
+from kernmend.repair.conformal import Fitted, Trial, conformal_quantile
+from kernmend.repair.row_mender import (
     FLOOR,
     MISSING,
     NEAREST,
     WHOLE,
     Intervals,
     column_factors,
-    conformal_quantile,
     own_intervals,
     scales,
     some_rows,

@@ -367,6 +367,32 @@ def test_bounds_are_refused_before_the_work(make, monkeypatch):
         make(bounds=(1.0, 0.0)).fit(corrupted_circle()[1])
 
 
+@pytest.mark.parametrize(
+    ("params", "fit", "match"),
+    [
+        ({"init": np.zeros((3, 3))}, {}, r"of the shape of X, \(60, 2\), got \(3, 3\)"),
+        ({"init": np.full((60, 2), np.nan)}, {}, "an init array must be finite"),
+        ({}, {"start_gram": np.eye(3)}, "start_gram must have one row and one column per sample"),
+        ({"penalty": "schatten"}, {"start_gram": np.eye(60)}, "belongs to the nuclear penalty"),
+    ],
+)
+def test_a_start_is_refused_before_the_work(params, fit, match, monkeypatch):
+    monkeypatch.setattr("kernmend.estimators._kernel_low_rank.Planner", None)
+    with pytest.raises(ValueError, match=match):
+        KernelLowRank(**params).fit(corrupted_circle()[1], **fit)
+
+
+@pytest.mark.parametrize("scale", [None, "columns", "rows", [0.5, 30.0, 1.0, 7.0]])
+def test_a_start_is_in_the_units_of_the_data(scale):
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((40, 2)) @ rng.standard_normal((2, 4))) * [1.0, 50.0, 2.0, 10.0]
+    X[3] += 90.0
+    known = {"gamma": 0.1, "lam": 0.3, "rho": 1e3, "scale": scale, "max_iter": 20, "tol": 0.1}
+    by_name, by_array = (KernelLowRank(init=init, **known).fit(X) for init in ("data", X))
+    np.testing.assert_array_equal(by_array.objective_, by_name.objective_)
+    np.testing.assert_array_equal(by_array.recovered_, by_name.recovered_)
+
+
 @both
 def test_a_kernel_that_is_no_kernel(make):
     with pytest.raises(TypeError, match="subclass of"):

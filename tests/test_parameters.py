@@ -211,6 +211,14 @@ def test_no_parameter_is_dead(make, name, others, one, other, differs):
 
 
 @IGNORE_MAX_ITER
+@pytest.mark.parametrize("make", [KernelRecovery, KernelLowRank])
+def test_what_was_given_is_what_was_used(make):
+    X = make_circle(40, random_state=0).X
+    X[7] = 0.4
+    est = make(gamma=0.7, lam=0.3, rho=12345.0, error="rows", max_iter=20, tol=0.1).fit(X)
+    assert (est.gamma_, est.lam_, est.rho_, est.error_) == (0.7, 0.3, 12345.0, "rows")
+
+
 def test_flags_do_not_depend_on_how_rows_are_mended():
     """As the docstring says: kernel, gamma and what else belongs to mending change no score and no threshold."""
     first = fitted(KernelRecovery, tuple(sorted(found().items())))

@@ -12,6 +12,7 @@ from kernmend.datasets.metrics import mean_shift
 from kernmend.linalg.distances import median_squared_distance
 from kernmend.model.errors import BoundedEntryError, BoundedRowError, SquaredError
 from kernmend.model.kernels import RBF, Linear, Polynomial
+from kernmend.repair.completion import fill_missing
 from kernmend.solvers import solve_fixed_subspace, solve_subspace
 from kernmend.solvers.subspace import fit_subspace, move_rows
 
@@ -179,6 +180,27 @@ def test_finding_the_subspace_anew_is_better_for_gross_errors():
             ratio.append(surface.distance(Z[bad]).mean() / surface.distance(X[bad]).mean())
         shares.append(np.mean(ratio))
     assert shares[0] < shares[1]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@IGNORE_MAX_ITER
+def test_the_model_does_not_follow_what_becomes_of_its_data(joint):
+    _, X, _ = corrupted_circle(0)
+    changed, new = X.copy(), X[:5] + 0.01
+    est, expected = (RobustKernelPCA(joint=joint, max_iter=20, tol=1e-2).fit(each) for each in (changed, X))
+    changed[...] = 0.0
+    np.testing.assert_array_equal(est.transform(new), expected.transform(new))
+    assert not np.shares_memory(est._L, changed)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@IGNORE_MAX_ITER
+def test_new_rows_with_missing_entries_start_at_the_nearest_mended_rows(error):
+    _, X, _ = corrupted_circle(0)
+    est = RobustKernelPCA(error=error, max_iter=20, tol=1e-2).fit(X)
+    new = np.where(np.arange(2) == np.arange(6)[:, np.newaxis] % 2, np.nan, X[:6])
+    one_by_one = np.vstack([fill_missing(np.vstack([est._L, row]))[-1] for row in new])
+    np.testing.assert_allclose(est._fill(new), one_by_one, rtol=1e-9)
 
 
 @pytest.mark.parametrize("error", ERRORS)

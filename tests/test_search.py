@@ -53,6 +53,16 @@ def test_what_is_given_is_kept():
     assert len({p["rho"] for p in search.cv_results_["params"]}) == 5
 
 
+def test_single_wrong_cells_need_no_search():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 8)) + 0.05 * rng.standard_normal((80, 8))
+    X[3, 5] += 20.0
+    search = RecoverySearch(n_iter=3).fit(X)
+    assert search.outliers_.nonzero()[0].tolist() == [3]
+    assert not search.whole_rows_.any()
+    assert search.best_params_ == search.cv_results_ == {}
+
+
 def test_clean_data_needs_no_search():
     X = make_circle(80, random_state=0).X
     search = RecoverySearch(n_iter=3).fit(X)

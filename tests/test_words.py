@@ -11,7 +11,7 @@ import kernmend
 ROOT = Path(kernmend.__file__).parent
 PATHS = sorted(ROOT.rglob("*.py"))
 # Words of an earlier version that only its author understood, and beginnings that need another docstring.
-PRIVATE = re.compile(r"\b(lest|spared|near is less|suspicions?|planted|plants)\b", re.IGNORECASE)
+PRIVATE = re.compile(r"\b(lest|spared|usual|near is less|suspicions?|planted|plants)\b", re.IGNORECASE)
 LEANS = re.compile(
     r"(do the same|the same\b(?! parameters)|as above|as before|ditto|likewise|see above)", re.IGNORECASE
 )

@@ -223,7 +223,7 @@ def mend(
     image_shape : (height, width) or (height, width, 3), optional
         If the rows are flattened images: the report shows them as pictures.
     missing : sequence of str, optional
-        Texts of a file that mean a missing value, besides empty cells and the usual ones.
+        Texts of a file that mean a missing value, besides empty cells, NA, NaN and null.
     keep : sequence of str, optional
         Columns of a DataFrame or a file that stay as they are; "a..d" are those from a to d.
     layout : dict, optional

@@ -27,16 +27,10 @@ def check_infinite(X: Array, names: Names) -> None:
     )
 
 
-def check_near(X: Array, names: Names) -> None:
+def refuse_far(X: Array, names: Names) -> None:
     """Raise ValueError that names the first value whose square no float can hold, and counts the rest."""
     advice = f"Divide X by a number, or put NaN where it is wrong: squares of more than {LARGEST:.0e} are infinite"
-    if is_far(X):
-        _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
-
-
-def is_far(X: Array) -> bool:
-    """Return whether a value is so large that its square is infinite, which is what such a value counts as."""
-    return X.dtype != np.float32 and bool((np.abs(X) > LARGEST).any())
+    _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
 
 
 def check_no_missing(X: Array, names: Names) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernmend.linalg.order import lexicographic, same_as_before
+from kernmend.linalg.distances import lexicographic, same_as_before
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30), d=st.integers(1, 90), kinds=st.integers(1, 3))

@@ -255,6 +255,24 @@ def test_names_must_be_as_many_as_there_are():
         est.report_data(max_rows=0)
 
 
+@pytest.mark.parametrize(("d", "image_shape"), [(2, None), (4, None), (20, None), (16, (4, 4))])
+def test_values_that_were_left_blank_hide_nothing_else(d, image_shape):
+    """Of columns that say nothing of each other, every value that was missing is blank."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, d))
+    X[np.arange(0, 120, 6), np.arange(20) % d] = np.nan
+    X[3] += 12.0
+    est = KernelRecovery(unsure="blank").fit(X)
+    assert np.isnan(est.recovered_[~est.outliers_]).any()
+    facts = est.report_data(image_shape=image_shape)
+    assert np.isfinite(np.array([facts["map"]["before"], facts["map"]["after"]], dtype=float)).all()
+    known = np.nanstd(est.recovered_, axis=0)
+    if d <= 4:
+        np.testing.assert_allclose(facts["rows"]["spread"], known, rtol=1e-5)
+    else:
+        assert facts["rows"]["range"] == pytest.approx([np.nanmin(est.recovered_), np.nanmax(est.recovered_)], rel=1e-5)
+
+
 def test_equal_rows_have_a_map_and_a_histogram():
     X = np.ones((20, 3))
     est = KernelPCADenoiser().fit(X)

@@ -53,6 +53,17 @@ def circle(n=60, seed=0):
     return np.column_stack([np.cos(angle), np.sin(angle)])
 
 
+def fitted(kernel, L, cutoff):
+    """The span of the eigenvectors of K(L) with eigenvalues above the cut-off."""
+    return Reference.from_eigenpairs(kernel, L, *eigenpairs(kernel.gram(L)), cutoff)
+
+
+def distances(reference, A):
+    """sqrt(dist2 + eps) of each row, and the gradient."""
+    root, gradient = reference.values(A)
+    return root, gradient(slice(None))
+
+
 def dense_dist2(kernel, L, A, cutoff):
     """k(a, a) - k(a, L) K^+ k(L, a), K^+ the pseudo-inverse over the eigenvalues above the cut-off, row by row."""
     s, U = np.linalg.eigh(kernel.gram(L))
@@ -72,8 +83,8 @@ def dense_dist2(kernel, L, A, cutoff):
 @pytest.mark.parametrize("cutoff", [1e-6, 0.1, 3.0])
 def test_the_value_is_the_distance_from_the_span(kernel, cutoff):
     L, A = data(0)
-    reference = Reference.fit(kernel, L, cutoff)
-    value, _ = reference.evaluate_rows(A)
+    reference = fitted(kernel, L, cutoff)
+    value, _ = distances(reference, A)
     np.testing.assert_allclose(
         value, np.sqrt(np.maximum(dense_dist2(kernel, L, A, cutoff), 0.0) + reference.eps), rtol=1e-7
     )
@@ -83,19 +94,19 @@ def test_the_value_is_the_distance_from_the_span(kernel, cutoff):
 @given(seed=seeds)
 def test_the_gradient_by_finite_differences(kernel, seed):
     L, A = data(seed, n=8, m=3, d=4)
-    reference = Reference.fit(kernel, L, 0.3)
-    _, gradient = reference.evaluate_rows(A)
-    expected = numerical_gradient(lambda Z: float(reference.evaluate_rows(Z)[0].sum()), A, step=1e-4)
+    reference = fitted(kernel, L, 0.3)
+    _, gradient = distances(reference, A)
+    expected = numerical_gradient(lambda Z: float(distances(reference, Z)[0].sum()), A, step=1e-4)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_reference_row_lies_on_the_span(kernel):
     L, A = data(1, n=6, d=8)
-    reference = Reference.fit(kernel, L, 1e-12)
+    reference = fitted(kernel, L, 1e-12)
     on = np.sqrt(reference.eps)
-    np.testing.assert_allclose(reference.evaluate_rows(L)[0], on, rtol=1e-3)
-    assert np.all(reference.evaluate_rows(A)[0] > 10 * on)
+    np.testing.assert_allclose(distances(reference, L)[0], on, rtol=1e-3)
+    assert np.all(distances(reference, A)[0] > 10 * on)
 
 
 def test_rank_counts_the_eigenvalues_above_the_cutoff():
@@ -104,13 +115,13 @@ def test_rank_counts_the_eigenvalues_above_the_cutoff():
     for cutoff in (1e-9, 0.5 * (s[3] + s[4]), 0.5 * (s[-2] + s[-1])):
         reference = Reference.from_eigenpairs(RBF(0.7), L, s, U, cutoff)
         assert reference.rank == np.sum(s > cutoff)
-        assert Reference.fit(RBF(0.7), L, cutoff).rank == reference.rank
-    assert Reference.fit(RBF(0.7), L, 1e9).rank == 1  # the largest one is always kept
+        assert fitted(RBF(0.7), L, cutoff).rank == reference.rank
+    assert fitted(RBF(0.7), L, 1e9).rank == 1  # the largest one is always kept
 
 
 def test_a_lower_cutoff_never_takes_a_row_farther():
     L, A = data(3)
-    values = [Reference.fit(RBF(0.7), L, cutoff).evaluate_rows(A)[0] for cutoff in (3.0, 1.0, 0.1, 1e-3, 1e-9)]
+    values = [distances(fitted(RBF(0.7), L, cutoff), A)[0] for cutoff in (3.0, 1.0, 0.1, 1e-3, 1e-9)]
     assert np.all(np.diff(values, axis=0) <= 1e-12)
 
 
@@ -119,9 +130,9 @@ def test_a_lower_cutoff_never_takes_a_row_farther():
 def test_constant_reference_rows(kernel, value):
     L = np.full((7, 3), value)
     for cutoff in (0.0, 1e-12, 1.0):
-        reference = Reference.fit(kernel, L, cutoff)
+        reference = fitted(kernel, L, cutoff)
         for A in (L[:2], np.ones((2, 3)), np.zeros((2, 3))):
-            root, gradient = reference.evaluate_rows(A)
+            root, gradient = distances(reference, A)
             assert np.isfinite(gradient).all()
             np.testing.assert_array_equal(root[0], root[1])  # both rows of A are the same
             dist2 = root**2 - reference.eps
@@ -132,8 +143,8 @@ def test_constant_reference_rows(kernel, value):
 
 def test_duplicated_reference_rows_change_nothing():
     L, A = data(4)
-    once = Reference.fit(RBF(0.7), L, 1e-8).evaluate_rows(A)
-    twice = Reference.fit(RBF(0.7), np.vstack([L, L]), 2e-8).evaluate_rows(A)
+    once = distances(fitted(RBF(0.7), L, 1e-8), A)
+    twice = distances(fitted(RBF(0.7), np.vstack([L, L]), 2e-8), A)
     np.testing.assert_allclose(once[0], twice[0], rtol=1e-6)
     np.testing.assert_allclose(once[1], twice[1], atol=1e-5)
 
@@ -156,7 +167,7 @@ OFF = np.array([[0.3, 0.4], [-1.2, 0.5], [0.9, -0.9], [0.0, 0.6]])
 
 
 def mend(X, error, lam, start=None, **options):
-    reference = Reference.fit(RBF(0.5), circle(), 1e-4)
+    reference = fitted(RBF(0.5), circle(), 1e-4)
     return mend_rows(reference, X if start is None else start, error, lam, scale=0.1, **options)
 
 
@@ -191,7 +202,7 @@ def test_missing_entries_are_filled_and_carry_no_error(model):
     L = np.column_stack([np.cos(angles), np.sin(angles), np.cos(2.0 * angles)])
     X, start = truth.copy(), truth.copy()
     X[:, 2], start[:, 2] = np.nan, 0.0
-    reference = Reference.fit(RBF(0.3), L, 1e-6)
+    reference = fitted(RBF(0.3), L, 1e-6)
     A, _, _ = mend_rows(reference, start, model(X, 1e-3), 100.0, scale=0.1, free=np.isnan(X), tol=1e-10)
     np.testing.assert_array_equal(A[:, :2], truth[:, :2])
     np.testing.assert_allclose(A[:, 2], truth[:, 2], atol=0.02)
@@ -212,9 +223,9 @@ def test_bounds_hold():
 def test_one_product_or_two_give_the_same_distances(kernel):
     rng = np.random.default_rng(4)
     L, A = rng.standard_normal((30, 12)), rng.standard_normal((6, 12))
-    with_inverse = Reference.fit(kernel, L, 1e-3)
+    with_inverse = fitted(kernel, L, 1e-3)
     assert with_inverse._inverse is not None
-    without = Reference.fit(kernel, L, 1e-3)
+    without = fitted(kernel, L, 1e-3)
     without.__dict__["_inverse"] = None
     for found, expected in zip(with_inverse.squared_rows(A), without.squared_rows(A), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
@@ -222,4 +233,4 @@ def test_one_product_or_two_give_the_same_distances(kernel):
 
 def test_a_span_down_to_rounding_takes_two_products():
     L = np.random.default_rng(5).standard_normal((30, 2))
-    assert Reference.fit(RBF(0.1), L, 1e-13)._inverse is None
+    assert fitted(RBF(0.1), L, 1e-13)._inverse is None

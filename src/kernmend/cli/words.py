@@ -145,11 +145,11 @@ def _worst(data: Dataset, found: Any, groups: list[list[int]]) -> Table:
     table.add_column("found", no_wrap=True)
     if not pictures:
         table.add_column("values", ratio=1, no_wrap=True, overflow="ellipsis")  # what the others leave
-    usual = _usual(data.X)
+    typical = _typical(data.X)
     for word, rows in zip(("flagged", "unusual", ""), groups, strict=True):
         for row in rows:
             label = [] if data.row_labels is None else [Text(plain(data.row_labels[row]))]
-            values = [] if pictures else [Text(_values(data, row, *usual))]
+            values = [] if pictures else [Text(_values(data, row, *typical))]
             score = float(found.scores[row])
             table.add_row(
                 str(numbered(data, [row])[0]),
@@ -162,7 +162,7 @@ def _worst(data: Dataset, found: Any, groups: list[list[int]]) -> Table:
     return table
 
 
-def _usual(X: Array) -> tuple[Array, Array]:
+def _typical(X: Array) -> tuple[Array, Array]:
     """Return the median of each column and the median distance from it, of rows from all over the table."""
     some = X[:: -(-len(X) // SAMPLE)]
     with warnings.catch_warnings():

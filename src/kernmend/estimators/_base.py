@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernmend._typing import Array
-from kernmend._validation import check_infinite, check_near, check_no_missing, is_far, row_names
+from kernmend._validation import LARGEST, check_infinite, check_no_missing, refuse_far, row_names
 from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._progress import counting_bar, progress_bar
@@ -56,6 +56,11 @@ def parameters(estimator: type[T]) -> type[T]:
 def is_lazy(X: Any) -> bool:
     """Return whether `X` belongs to dask, without importing it."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")  # the latter in dask 2024
+
+
+def is_far(X: Array) -> bool:
+    """Return whether a value is so large that its square is infinite, which is what such a value counts as."""
+    return X.dtype != np.float32 and bool((np.abs(X) > LARGEST).any())
 
 
 class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -243,8 +248,8 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             if not self._allow_nan:
                 check_no_missing(X, names)
             check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
-        if not self._allow_far:
-            check_near(X, names)
+        if not self._allow_far and is_far(X):
+            refuse_far(X, names)
         return np.asarray(X)
 
     def _name_rows(self, X: Any) -> None:
@@ -348,7 +353,7 @@ class NewRowsRecovery(Recovery):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
+            Rows as `score_samples` takes them.
 
         Returns
         -------
@@ -363,7 +368,7 @@ class NewRowsRecovery(Recovery):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
+            Rows as `score_samples` takes them.
 
         Returns
         -------

@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
-from kernmend._validation import check_low_rank
+from kernmend._validation import check_gram, check_low_rank
 from kernmend.estimators._base import MOVED, KernelModel, parameters
-from kernmend.large.landmarks import blocks
 from kernmend.model.errors import KernelError
 from kernmend.model.penalties import cutoff_from_rho
 from kernmend.repair import completion
-from kernmend.repair.joint import solve_nuclear, solve_schatten
-from kernmend.repair.joint_plan import Plan, Planner, changed_entries
+from kernmend.repair.joint import solve_nuclear, solve_schatten, starting_values
+from kernmend.repair.joint_plan import Plan, Planner, replaced_entries
 from kernmend.repair.mender import Mender, Settings
+from kernmend.repair.row_mender import blocks
 from kernmend.repair.units import Units, resolve_bounds
 from kernmend.solvers import SolverResult
 
@@ -75,8 +75,8 @@ class KernelLowRank(KernelModel):
         "reduced" eliminates B and is by far the fastest; "alternating" is the paper's Algorithm 1, row by row;
         "alternating-parallel" updates all rows at once.
     init : {"auto", "data", "zeros"} or array of shape (n_samples, n_features), default="auto"
-        Where A starts. "auto" is the data, with the rows that look wrong mended one by one where anything is chosen: a
-        far row feels no pull. "zeros" is the paper's, with B'B = K(X).
+        Where A starts; an array is in the units of the data. "auto" is the data, with the rows that look wrong mended
+        one by one where anything is chosen: a far row feels no pull. "zeros" is the paper's, with B'B = K(X).
     bounds : None, (low, high) or "data", default=None
         Recovered values stay within; "data" is the range of each feature.
     scale : None, "auto", "columns", "rows" or array of shape (n_features,), default=None
@@ -172,12 +172,15 @@ class KernelLowRank(KernelModel):
             The estimator itself, fitted.
         """
         check_low_rank(self)
-        self._check_gram(gram)
+        self._check_gram(gram, start_gram)
         self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        bounds = resolve_bounds(self.bounds, X)  # refused before the work
+        bounds, start = resolve_bounds(self.bounds, X), starting_values(self.init, X)  # refused before the work
+        if start_gram is not None:
+            check_gram("start_gram", start_gram, X.shape[0], X.dtype)
         self._units = Units.of(self.scale, X, bounded=self.bounds is not None)
-        self._recover(self._units.enter(X), gram, start_gram)
+        init = self.init if isinstance(self.init, str) else self._units.enter(X, start)
+        self._recover(self._units.enter(X), init, gram, start_gram)
         self.recovered_ = self._units.leave(self.recovered_, X)
         if self.lam_ is None:
             self.recovered_ = np.where(np.isnan(X), self.recovered_, X)  # bit for bit, whatever the units did
@@ -226,12 +229,12 @@ class KernelLowRank(KernelModel):
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._mender.L)))) or 1.0
         return -KernelError(self.kernel_, X, length).residuals(self._move(X)) / length
 
-    def _check_gram(self, gram: Any) -> None:
+    def _check_gram(self, gram: Any, start_gram: Any) -> None:
         """Raise ValueError where a given gram goes with something that it cannot."""
+        if self.penalty == "schatten" and not (gram is None and start_gram is None):
+            raise ValueError("a given gram belongs to the nuclear penalty: leave penalty at 'auto'")
         if gram is None:
             return
-        if self.penalty == "schatten":
-            raise ValueError("a given gram belongs to the nuclear penalty: leave penalty at 'auto'")
         missing = [name for name in ("lam", "rho", *self._kernel_parameter()) if isinstance(getattr(self, name), str)]
         if missing:
             raise ValueError(f"a given gram needs a number for {' and '.join(missing)}: nothing says what to choose by")
@@ -241,24 +244,29 @@ class KernelLowRank(KernelModel):
         names = {"rbf": ("gamma",), "poly": ("coef0",)}
         return names.get(self.kernel, ()) if isinstance(self.kernel, str) else ()
 
-    def _recover(self, X: Array, gram: Any, start_gram: Any) -> None:
+    def _recover(self, X: Array, init: Any, gram: Any, start_gram: Any) -> None:
         """Choose what was not given, minimise, in the units of the fit, and store what follows."""
         bounds = resolve_bounds(self._units.bounds(self.bounds), X)
-        given = self.kernel, self.gamma, self.degree, self.coef0, self.lam, self.rho, self.error, self.penalty
+        model = self.kernel, self.gamma, self.degree, self.coef0, self.lam, self.rho, self.error, self.penalty
         with self._counting("choosing", 12) as callback:
-            planner = Planner(*given, self.solver != "reduced", self._seed(), callback)
+            planner = Planner(*model, self.solver != "reduced", self._seed(), callback)
             plan = planner.plan(X)
         path = plan.schatten and self.penalty == "auto"
-        plan, result = self._carry_out(plan, bounds, gram, start_gram)
+        nuclear = {"solver": self.solver, "seed": planner.seed, "gram": gram, "start_gram": start_gram}
+        given = init, bounds, nuclear
+        plan, result = self._carry_out(plan, *given)
         if path and plan.nothing:  # rows may be wrong where the path finds no entry that is
-            plan, result = self._carry_out(replace(planner, nuclear_only=True).plan(X), bounds, gram, start_gram)
+            plan, result = self._carry_out(replace(planner, nuclear_only=True).plan(X), *given)
         self._store(plan, result, bounds)
 
     def _carry_out(
-        self, plan: Plan, bounds: tuple[Array, Array] | None, gram: Any, start_gram: Any
+        self, plan: Plan, init: Any, bounds: tuple[Array, Array] | None, nuclear: dict[str, Any]
     ) -> tuple[Plan, SolverResult]:
-        """Minimise as planned; return the plan, changed to doing nothing where that is better, and what was found."""
-        init = plan.start if isinstance(self.init, str) and self.init == "auto" else self.init
+        """Minimise as planned; return the plan, changed to doing nothing where that is better, and what was found.
+
+        `nuclear` are further arguments of `solve_nuclear`.
+        """
+        init = plan.start if isinstance(init, str) and init == "auto" else init
         max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if plan.schatten else 1)
         with self._progress("mending", max_iter) as progress:
             common: dict[str, Any] = {"init": init, "bounds": bounds, "tol": self.tol, "max_iter": max_iter}
@@ -268,8 +276,7 @@ class KernelLowRank(KernelModel):
                 result = solve_schatten(plan.problem, lam=plan.lam, callback=progress, **common)
             else:
                 problem = plan.solved.in_working_dtype(plan.rho)
-                common |= {"solver": self.solver, "seed": self._seed(), "gram": gram, "start_gram": start_gram}
-                result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common)
+                result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common, **nuclear)
         plan = plan.after(result.A, bounds)
         return plan, plan.unchanged() if plan.nothing else result
 
@@ -283,7 +290,7 @@ class KernelLowRank(KernelModel):
         self.outlier_scores_ = problem.error(KernelError).residuals(result.A) / problem.sizes.length
         self.outliers_, self.threshold_ = self.outlier_scores_ > MOVED, MOVED
         if problem.model.by_entry:
-            self.entry_outliers_ = changed_entries(problem.X, self.recovered_)
+            self.entry_outliers_ = replaced_entries(problem.X, self.recovered_)
         given = self.rho_ is not None and plan.entries is None
         fixed = (self.lam_, cutoff_from_rho(self.rho_)) if given and self.rho_ is not None else (None, None)
         self._mender = Mender(result.A.astype(np.float64, copy=False), bounds, *fixed)

@@ -14,7 +14,6 @@ from kernmend.estimators._trust import Explained
 from kernmend.large import batches
 from kernmend.large import dask as lazy
 from kernmend.large import landmarks as large
-from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.calibrate import Calibration, calibrate
 from kernmend.repair.learn import Learned, Learner
 from kernmend.repair.row_mender import Mask, RowMender, blocks
@@ -287,24 +286,6 @@ class KernelRecovery(Explained, KernelModel):
         with self._far_values(X):
             return -np.concatenate([self._rows.judge(X[rows]).scores for rows in blocks(X.shape[0])])
 
-    def predict(self, X: Any) -> Any:
-        """Return -1 for the rows that do not fit the good ones, +1 for the others.
-
-        Parameters
-        ----------
-        X : array-like or dask array or dataframe of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error. Dask data give a lazy result.
-
-        Returns
-        -------
-        ndarray of int, shape (n_samples,)
-            -1 or +1 for each row.
-        """
-        check_is_fitted(self)
-        if is_lazy(X):
-            return lazy.by_rows(self, "predict", X)
-        return np.where(self.decision_function(X) < 0, -1, 1)
-
     @property
     def _units(self) -> Units:
         return self._rows.units
@@ -364,7 +345,7 @@ class KernelRecovery(Explained, KernelModel):
         self.stop_reason_, self.calibration_error_ = learned.stop_reason, learned.calibration_error
         self.kernel_, self.error_, self.rank_ = settings.kernel, learned.error.name, learned.rank
         self.gamma_, self.lam_ = getattr(self.kernel_, "gamma", None), mender.lam(settings)
-        self.rho_ = rho_from_cutoff(max(mender.cutoff(settings), 1e-100))
+        self.rho_ = mender.rho(settings) if isinstance(self.rho, str) else float(self.rho)
 
     def _begin(self, X: Any, learner: Learner, rng: np.random.Generator) -> Array:
         """Fit the first batch and keep no more good rows than there may be landmarks; return the batch, checked."""

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_common, check_noise
 from kernmend.estimators._base import MOVED, NewRowsRecovery, Recovery, parameters
+from kernmend.linalg.distances import few_threads
 from kernmend.linalg.singular import spectral_norm
-from kernmend.linalg.threads import few_threads
 from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
 from kernmend.solvers import SolverResult, solve_admm, solve_rows
 

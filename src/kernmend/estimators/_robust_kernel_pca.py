@@ -12,7 +12,7 @@ from kernmend.estimators._subspace import SubspaceRecovery
 from kernmend.linalg.distances import median_observed_squared_distance
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
-from kernmend.repair.completion import fill_missing
+from kernmend.repair.completion import fill_from, fill_missing
 from kernmend.repair.units import resolve_bounds
 from kernmend.solvers import SolverResult
 from kernmend.solvers.reference import Reference
@@ -163,7 +163,7 @@ class RobustKernelPCA(SubspaceRecovery):
         self._check_parameters()
         self._forget()
         X = self._validate(X, reset=True, ensure_min_samples=2)
-        observed = X.astype(np.float64, copy=False)
+        observed = X.astype(np.float64)  # a copy: what is done to X later is not done to the model
         start = fill_missing(observed) if np.isnan(observed).any() else observed
         self._L = start
         self._scale = float(np.sqrt(median_observed_squared_distance(observed))) or 1.0
@@ -252,10 +252,7 @@ class RobustKernelPCA(SubspaceRecovery):
 
     def _fill(self, X: Array) -> Array:
         """Return the rows with missing entries taken from the nearest mended rows."""
-        if not np.isnan(X).any():
-            return X
-        one_by_one = (fill_missing(np.vstack([self._L, row]))[-1] if np.isnan(row).any() else row for row in X)
-        return np.vstack(list(one_by_one))
+        return fill_from(self._L, X) if np.isnan(X).any() else X
 
     def _distances(self, X: Array) -> Array:
         return self._moved(X, self._mend(X))

@@ -1,7 +1,7 @@
 """More time for better parameters."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -16,7 +16,6 @@ from kernmend.estimators._kernel_recovery import KernelRecovery
 from kernmend.estimators._trust import Explained
 from kernmend.model.errors import RowSum
 from kernmend.model.kernels import RBF, Kernel
-from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.calibrate import CUTOFFS, REFITS, Calibration, Cost, Evidence, calibrate
 from kernmend.repair.mender import Mender, Settings
 
@@ -54,10 +53,11 @@ class RecoverySearch(Explained, NewRowsRecovery):
     best_estimator_ : KernelRecovery
         Fitted with the best settings. What it has learned (`recovered_`, `outliers_`, ...) is here too.
     best_params_ : dict
-        gamma, lam, rho and error of the best settings; empty if nothing was flagged.
+        gamma, lam, rho and error of the best settings; empty if no row is wrong as a whole, so that nothing is to be
+        chosen.
     best_score_ : float
-        Minus what they leave of the injected error, as a share, plus how much of the threshold mended rows still
-        reach: 0 is perfect.
+        Minus the sum of what they leave of the injected error, as a share, and of the share of the threshold that
+        mended rows still reach: 0 is perfect.
     cv_results_ : dict
         As in scikit-learn's searches: "params", "mean_test_score", "std_test_score", "rank_test_score". The first is
         the choice that the estimator makes by itself.
@@ -173,9 +173,10 @@ class RecoverySearch(Explained, NewRowsRecovery):
         first = calibrate(evidence, kernels=kernels, errors=errors, seed=seed, callback=callback)
         if first.interrupted:
             return first
-        injections = [evidence.hold_out(self._seed() + split) for split in range(1, self.n_splits + 1)]
+        own = self._seed()
+        injections = [evidence.hold_out(own + split) for split in range(1, self.n_splits + 1)]
         costs = [injection.cost(first.settings, whole=first.settings.grow > 0) for injection in injections]
-        draws = _draw(first.settings, evidence, kernels, errors, np.random.default_rng(self._seed()))
+        draws = _draw(first.settings, evidence, kernels, errors, np.random.default_rng(own))
         settings = [first.settings, *(next(draws) for _ in range(self.n_iter))]
         tried = self._try(costs, settings)
         table = np.array([[sum(parts) for parts in each] for each in tried])
@@ -223,28 +224,24 @@ def _draw(
 ) -> Iterator[Settings]:
     """Yield random settings without end: near the first ones, or anywhere in the ranges that `calibrate` walks."""
 
-    def log_uniform(values: Sequence[float]) -> float:
+    def number(now: float, values: Sequence[float], near: bool) -> float:
+        if near:
+            return now * float(np.exp(STEP * rng.standard_normal()))
         return float(np.exp(rng.uniform(np.log(min(values)), np.log(max(values)))))
 
     while True:
         near = rng.uniform() < NEARBY
         error = first.error if near else errors[int(rng.integers(len(errors)))]
-
-        def number(
-            now: float, values: Sequence[float], near: bool = near, step: Callable[[], float] = rng.standard_normal
-        ) -> float:
-            return now * float(np.exp(STEP * step())) if near else log_uniform(values)
-
         kernel = first.kernel
         if len(kernels) > 1 and isinstance(kernel, RBF):
-            kernel = RBF(number(kernel.gamma, [each.gamma for each in kernels if isinstance(each, RBF)]))
+            kernel = RBF(number(kernel.gamma, [each.gamma for each in kernels if isinstance(each, RBF)], near))
         refit, grow = REFITS[rng.integers(len(REFITS))] if error.by_entry else (0.0, 0)
         yield replace(
             first,
             kernel=kernel,
             error=error,
-            cutoff=first.cutoff if evidence.cutoff is not None else number(first.cutoff, CUTOFFS),
-            force=first.force if evidence.lam is not None else number(first.force, error.forces),
+            cutoff=first.cutoff if evidence.cutoff is not None else number(first.cutoff, CUTOFFS, near),
+            force=first.force if evidence.lam is not None else number(first.force, error.forces, near),
             refit=refit,
             grow=grow,
         )
@@ -254,6 +251,6 @@ def _describe(mender: Mender, settings: Settings) -> dict[str, Any]:
     return {
         "gamma": getattr(settings.kernel, "gamma", None),
         "lam": mender.lam(settings),
-        "rho": rho_from_cutoff(max(mender.cutoff(settings), 1e-100)),
+        "rho": mender.rho(settings),
         "error": settings.error.name,
     }

@@ -132,7 +132,7 @@ def _unusual(est: Any, flagged: int, name: Callable[[int], str]) -> list[str]:
     suspects = int(est.suspects_.sum()) if hasattr(est, "suspects_") else 0
     out = [f"Worst rows, and the chance of a good row being as far out: {listed(worst)}."] if flagged else []
     if suspects:
-        known = [row for row in others if est.suspects_[row]]
+        known = [row for row in order if est.suspects_[row]][:MOST_LISTED]
         are, were = ("row is", "was") if suspects == 1 else ("rows are", "were")
         out.append(f"{suspects} more {are} unusual and {were} not changed: {listed(known)}.")
     elif not flagged:

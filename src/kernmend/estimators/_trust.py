@@ -10,12 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend._typing import Array
 from kernmend._validation import row_names
 from kernmend.large import dask as lazy
-from kernmend.large.landmarks import blocks
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
 from kernmend.repair.explain import CellReason, Explanation, sentences
-from kernmend.repair.intervals import ONE, SEVERAL, WHOLE
-from kernmend.repair.row_mender import RowMender
+from kernmend.repair.row_mender import ONE, SEVERAL, WHOLE, RowMender, blocks
 
 # Number of good rows that an explanation names.
 NEAREST = 5
@@ -188,8 +186,10 @@ def list_changes(
     made, unsure = changed_entries(old, new), found["unsure_"]
     if rows.unsure == "keep" and unsure.any():
         some = unsure.any(axis=1)
+        with est._far_values(old):
+            anyway = rows.mended_anyway(old[some], found["outliers_"][some])
         new = new.copy()
-        new[some] = np.where(unsure[some], rows.mended_anyway(old[some], found["outliers_"][some]), new[some])
+        new[some] = np.where(unsure[some], anyway, new[some])
     which = changed_entries(old, new)
     at, columns = np.nonzero(which)
     records = np.zeros(len(at), CHANGE)
@@ -278,7 +278,8 @@ def _cells(est: Any, row: int, old: Array, new: Array, told: NDArray[np.bool_]) 
     rows: RowMender = est._row_mender
     would, unsure = new, est.unsure_[row]
     if unsure.any() and rows.unsure != "mend":
-        would = np.where(unsure, rows.mended_anyway(old, est.outliers_[[row]]), new)
+        with est._far_values(old):
+            would = np.where(unsure, rows.mended_anyway(old, est.outliers_[[row]]), new)
     hidden = told & ~np.isnan(old[0])
     expected, spread = rows.expectation(old, hidden, whole=bool(est.whole_rows_[row]), new=would)
     unknown = np.full(told.shape, np.nan)

@@ -291,7 +291,7 @@ def _filled(grid: CsvGrid) -> Ends:
 
 
 def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
-    """Return what was assumed of a table and not told, where it is not the usual, and how to say otherwise."""
+    """Return what was assumed of a table and not told, unless most tables are so, and how to say otherwise."""
     notes, told, text = [], ask.layout.told, grid.text
     if grid.above:
         lines = "1 line above the table is" if grid.above == 1 else f"{grid.above} lines above the table are"

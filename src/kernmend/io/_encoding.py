@@ -33,7 +33,6 @@ MODULES = (
     "kernmend.solvers.reference",
     "kernmend.repair.row_mender",
     "kernmend.repair.units",
-    "kernmend.repair.intervals",
 )
 LATER = {"RowMender": ("intervals", "unsure"), "Units": ("shape",)}
 """Fields that files of this format may lack, since they came after it; they have defaults."""

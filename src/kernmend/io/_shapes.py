@@ -152,7 +152,7 @@ def _matches(shapes: Shapes, pattern: re.Pattern[str]) -> dict[str, re.Match[str
 
 
 def _signs(matches: Iterable[tuple[re.Match[str], int]]) -> tuple[Sign, Sign]:
-    """Return how most of the negative numbers are marked, and most of the positive ones; the usual way without any."""
+    """Return how most of the negative numbers are marked (by a minus sign if there are none), and the positive ones."""
     minus: Counter[Sign] = Counter()
     plus: Counter[Sign] = Counter()
     for match, count in matches:

@@ -173,9 +173,9 @@ def _plain(raw: bytes, layout: Layout, page: Directory, pixels: Any) -> bool:
     """Return whether a page has such pixels, neither compressed nor turned into others."""
     colours = pixels.shape[2] if pixels.ndim == 3 else 1
     bits, meaning = (8 * pixels.dtype.itemsize,) * colours, (2 if colours == 3 else 1,)
-    usual = {COMPRESSION: (1,), SAMPLES: (1,), PLANES: (1,), PREDICTOR: (1,), FORMAT: (1,) * colours}  # if not said
-    asked = usual | {BITS: bits, MEANING: meaning, SAMPLES: (colours,), FORMAT: (KINDS[pixels.dtype.kind],) * colours}
-    return all((_values(raw, layout, page, tag) or usual.get(tag)) == value for tag, value in asked.items())
+    default = {COMPRESSION: (1,), SAMPLES: (1,), PLANES: (1,), PREDICTOR: (1,), FORMAT: (1,) * colours}  # if not said
+    asked = default | {BITS: bits, MEANING: meaning, SAMPLES: (colours,), FORMAT: (KINDS[pixels.dtype.kind],) * colours}
+    return all((_values(raw, layout, page, tag) or default.get(tag)) == value for tag, value in asked.items())
 
 
 def _values(raw: bytes, layout: Layout, page: Directory, tag: int) -> tuple[int, ...]:

@@ -16,12 +16,12 @@ from kernmend._typing import Array
 from kernmend._validation import check_infinite
 from kernmend.large import landmarks
 from kernmend.repair.completion import check_missing
+from kernmend.repair.units import resolve_bounds
 
 OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes
     "recovered_": "f8", "outlier_scores_": "f8", "outliers_": "?", "suspects_": "?", "whole_rows_": "?",
     "entry_outliers_": "?", "unsure_": "?", "half_widths_": "f4",
 }  # fmt: skip
-KINDS = {"transform": "f", "predict": "i", "score_samples": "f"}
 
 
 # --- fit --------------------------------------------------------------------------------------------------------------
@@ -48,11 +48,13 @@ def fit(est: Any, X: Any) -> None:
     observed = np.any([facts[1] for facts in taken], axis=0)
     check_missing(np.where(observed, 0.0, np.nan)[np.newaxis], names)
     learned = est._validate(_together([facts[0] for facts in taken]), reset=True, ensure_min_samples=2)
-    if drawn is not None and isinstance(est.landmarks, str):
-        order = np.searchsorted(rows, drawn)
-        few = np.sort(order[: landmarks.count_landmarks(n, learned[order], learner)])
-        learned, rows = learned[few], rows[few]
-    est._store(learner.learn(learned))
+    resolve_bounds(est.bounds, learned)  # refused before the work
+    with est._far_values(learned):
+        if drawn is not None and isinstance(est.landmarks, str):
+            order = np.searchsorted(rows, drawn)
+            few = np.sort(order[: landmarks.count_landmarks(n, learned[order], learner)])
+            learned, rows = learned[few], rows[few]
+        est._store(learner.learn(learned))
     est._tell(learned)
     est._of_landmarks = {name: vars(est)[name] for name in OF_ROWS if name in vars(est)}
     del est.entry_scores_  # as large as the data: of rows that are all compared only
@@ -110,13 +112,14 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
         parts[name][known] = of_landmarks
     others = np.ones(len(X), dtype=bool)
     others[known] = False
-    for some in landmarks.blocks(len(X), first=start):
-        rows = some.start + np.flatnonzero(others[some])
-        if not rows.size:
-            continue
-        parts["recovered_"][rows], found = model._rows.mend(X[rows])
-        for name in parts.keys() & found.keys():
-            parts[name][rows] = found[name]
+    with model._far_values(X):
+        for some in landmarks.blocks(len(X), first=start):
+            rows = some.start + np.flatnonzero(others[some])
+            if not rows.size:
+                continue
+            parts["recovered_"][rows], found = model._rows.mend(X[rows])
+            for name in parts.keys() & found.keys():
+                parts[name][rows] = found[name]
     return tuple(parts.values())
 
 
@@ -133,12 +136,12 @@ def by_rows(est: Any, method: str, X: Any) -> Any:
     model, apply, parts = share(est), dask.delayed(_apply, pure=False), _parts(X)
     out = [apply(model, method, part) for part in parts]
     sizes = [np.nan] * len(parts) if hasattr(X, "to_dask_array") else X.chunks[0]
-    return _like(X, out, sizes) if method == "transform" else _stack(out, sizes, (), f"{KINDS[method]}8")
+    return _like(X, out, sizes) if method == "transform" else _stack(out, sizes, (), "f8")
 
 
 def _apply(model: Any, method: str, block: Any) -> Any:
     if not len(block):  # scikit-learn refuses such
-        return _as_frame(_numbers(block), block) if method == "transform" else np.zeros(0, f"{KINDS[method]}8")
+        return _as_frame(_numbers(block), block) if method == "transform" else np.zeros(0, "f8")
     out = np.asarray(getattr(model, method)(block))
     return _as_frame(out, block) if method == "transform" else out
 

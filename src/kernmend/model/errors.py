@@ -64,8 +64,8 @@ class Sizes:
 class RowSum(ABC):
     """Base of the models: sums over rows, with a length `mu` > 0 below which a difference counts as none.
 
-    A subclass is a frozen dataclass with the fields `X` and `mu`, and writes `evaluate_rows` and `residuals`; the
-    gradient must vanish where X is missing (`_difference` sees to it).
+    A subclass is a frozen dataclass with the fields `X` and `mu`, and writes `evaluate_rows`, and `residuals` if it
+    measures elsewhere than in the data; the gradient must vanish where X is missing (`_difference` sees to it).
 
     Examples
     --------
@@ -124,8 +124,10 @@ class RowSum(ABC):
     @abstractmethod
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]: ...
 
-    @abstractmethod
-    def residuals(self, A: Array) -> Array: ...
+    def residuals(self, A: Array) -> Array:
+        """Return how far each row has moved in the data: |a_i - x_i|, or sum_j |a_ij - x_ij| if it tells entries."""
+        lengths: Array = np.linalg.norm(self._difference(A), ord=1 if self.by_entry else 2, axis=1)
+        return lengths
 
     def evaluate(self, A: Array) -> tuple[float, Array]:
         values, gradient = self.evaluate_rows(A)
@@ -170,10 +172,6 @@ class RowError(RowSum):
         root: Array = np.sqrt(np.einsum("ij,ij->i", gradient, gradient) + self.mu**2)
         gradient /= root[:, np.newaxis]
         return root, gradient
-
-    def residuals(self, A: Array) -> Array:
-        norms: Array = np.linalg.norm(self._difference(A), axis=1)
-        return norms
 
     def majoriser(self, A: Array) -> Array | None:
         if self.missing is not None:  # the step that uses it has no x_i to go to
@@ -220,10 +218,6 @@ class EntryError(RowSum):
         if self.missing is not None:
             root[self.missing] = 0.0
         return root.sum(axis=1), gradient
-
-    def residuals(self, A: Array) -> Array:
-        total: Array = np.abs(self._difference(A)).sum(axis=1)
-        return total
 
 
 @dataclass(frozen=True)
@@ -312,10 +306,6 @@ class SquaredError(RowSum):
         difference = self._difference(A) / self.mu
         return np.einsum("ij,ij->i", difference, difference), (2.0 / self.mu) * difference
 
-    def residuals(self, A: Array) -> Array:
-        norms: Array = np.linalg.norm(self._difference(A), axis=1)
-        return norms
-
     def majoriser(self, A: Array) -> Array | None:
         return None if self.missing is not None else np.full(A.shape[0], self.mu**-2.0)
 
@@ -341,10 +331,6 @@ class BoundedRowError(RowSum):
         gradient *= (2.0 * self.mu**2 / np.square(whole))[:, np.newaxis]
         return t / whole, gradient
 
-    def residuals(self, A: Array) -> Array:
-        norms: Array = np.linalg.norm(self._difference(A), axis=1)
-        return norms
-
     def majoriser(self, A: Array) -> Array | None:
         if self.missing is not None:
             return None
@@ -366,16 +352,14 @@ class BoundedEntryError(RowSum):
     X: Array
     mu: float
 
+    by_entry: ClassVar[bool] = True
+
     def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
         gradient = self._difference(A)
         t = np.square(gradient)
         whole = t + self.mu**2
         gradient *= 2.0 * self.mu**2 / np.square(whole)
         return (t / whole).sum(axis=1), gradient
-
-    def residuals(self, A: Array) -> Array:
-        total: Array = np.abs(self._difference(A)).sum(axis=1)
-        return total
 
 
 ERROR_MODELS: dict[str, type[RowSum]] = {model.name: model for model in (RowError, EntryError, KernelError)}

@@ -15,6 +15,12 @@ from kernmend.model.terms import Term
 
 Laplacian: TypeAlias = Any
 """A sparse symmetric positive semidefinite array; the stubs of SciPy's sparse arrays are too narrow to say so."""
+# Features that go with each: the pixels above, below and on both sides of one.
+SIMILAR = 4
+# Least absolute correlation of features that go together: of 100 rows, those of noise stay below it, 3 / sqrt(100).
+CORRELATED = 0.3
+# Features whose correlations with all others are held at a time.
+BLOCK = 512
 
 
 def neighbour_graph(X: Array, n_neighbors: int) -> Any:
@@ -49,8 +55,8 @@ def neighbour_graph(X: Array, n_neighbors: int) -> Any:
     return csr_array((W + W.T) * 0.5)
 
 
-def similar_features(X: Array, n_neighbors: int = 4, least: float = 0.3, block: int = 512) -> Any:
-    """Return the graph that joins each feature with those it is correlated with most, if by `least` or more.
+def similar_features(X: Array, n_neighbors: int = SIMILAR) -> Any:
+    """Return the graph that joins each feature with those it is correlated with most, if by `CORRELATED` or more.
 
     A feature that never changes has no neighbours. Correlations are computed a block at a time, never all at once.
 
@@ -72,12 +78,12 @@ def similar_features(X: Array, n_neighbors: int = 4, least: float = 0.3, block: 
     np.divide(centred, length, out=centred, where=changes)
     centred[:, ~changes] = 0.0
     pairs = []
-    for start in range(0, d, block):
-        likeness = np.abs(centred[:, start : start + block].T @ centred)
+    for start in range(0, d, BLOCK):
+        likeness = np.abs(centred[:, start : start + BLOCK].T @ centred)
         features = np.arange(likeness.shape[0])
         likeness[features, start + features] = 0.0
         others = np.argpartition(likeness, -k, axis=1)[:, -k:]
-        alike = np.take_along_axis(likeness, others, axis=1) >= least
+        alike = np.take_along_axis(likeness, others, axis=1) >= CORRELATED
         pairs.append(np.column_stack([np.broadcast_to(start + features[:, None], alike.shape)[alike], others[alike]]))
     joined = np.concatenate(pairs)
     graph = coo_array((np.ones(len(joined), dtype=bool), (joined[:, 0], joined[:, 1])), shape=(d, d)).tocsr()

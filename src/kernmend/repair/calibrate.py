@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.linalg.order import lexicographic
+from kernmend.linalg.distances import lexicographic
 from kernmend.model.errors import EntryError, RowError, RowSum
 from kernmend.model.kernels import Kernel
 from kernmend.repair.mender import MAX_REFERENCE, Mender, Settings

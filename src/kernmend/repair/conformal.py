@@ -29,23 +29,22 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Found
-from kernmend.linalg.order import lexicographic
+from kernmend.linalg.distances import lexicographic
 from kernmend.repair.calibrate import FEW_ENTRIES, in_order
 from kernmend.repair.completion import ENOUGH, TOGETHER, fill_without
-from kernmend.repair.intervals import (
+from kernmend.repair.row_mender import (
     KINDS,
     MISSING,
     WHOLE,
     Intervals,
+    RowMender,
     by_kind,
     column_factors,
-    conformal_quantile,
     evenly,
     own_intervals,
     scales,
     some_rows,
 )
-from kernmend.repair.row_mender import RowMender
 
 TRIED = 60
 """Rows that are tried for each kind, at most: the coverage of a 90 % interval then has a standard error of 4 %. With
@@ -352,3 +351,36 @@ class Trial:
         scale = scales(A, some_rows(L), L.std(axis=0), left_out) * by_kind(self.factors, kinds)
         scale = np.maximum(scale, np.finfo(np.float64).tiny)
         return np.stack([np.abs(A - truth) / scale, self._widths / (2.0 * scale)])
+
+
+def conformal_quantile(residuals: Array, level: float, weights: Array | None = None, limits: Any = np.inf) -> float:
+    """Return the least value q that one more residual, exchangeable with these, exceeds with a chance of 1 - level.
+
+    It is the one of rank ceil((m + 1) level) of the m residuals, infinite where there are too few. With weights, it is
+    the first at which their sum is level times that of all, the one more with the mean weight among them. With limits,
+    only the residuals whose limit is q or more count for q.
+
+    >>> conformal_quantile(np.arange(1.0, 10.0), 0.9), conformal_quantile(np.arange(8.0), 0.9)
+    (9.0, inf)
+    >>> conformal_quantile(np.array([1.0, 1.0, 9.0, 9.0]), 0.6, limits=np.array([5.0, 5.0, 0.5, 0.5]))
+    1.0
+    """
+    if not residuals.size:
+        return float("inf")
+    weights = np.ones(residuals.size) if weights is None else weights / weights.mean()
+    limits = np.broadcast_to(np.asarray(limits, dtype=np.float64), residuals.shape)
+    q = np.sort(residuals)
+    within = _sum_below(residuals, weights, q, "right")
+    # Those beyond their limit, and those of them that are within: max(residual, limit) <= q, limit < q.
+    beyond = _sum_below(limits, weights, q, "left")
+    both = _sum_below(np.maximum(residuals, np.nextafter(limits, np.inf)), weights, q, "right")
+    reached = within - both >= level * (weights.sum() - beyond + 1.0) * (1.0 - 1e-12)
+    return float(q[np.argmax(reached)]) if reached.any() else float("inf")
+
+
+def _sum_below(values: Array, weights: Array, points: Array, side: Any) -> Array:
+    """Return the sum of the weights of the values below each point; `side` "right" counts equal ones too."""
+    order = np.argsort(values)
+    sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+    out: Array = sums[np.searchsorted(values[order], points, side=side)]
+    return out

@@ -103,7 +103,7 @@ def solve_nuclear(
         s, U = eigenpairs(problem.sizes.kernel.gram(problem.filled))
         K = (U * np.maximum(s, 0.0)) @ U.T  # a polynomial of fractional degree need not be positive semidefinite
         start = similarity_target("K(X)", K, rho)
-    A = _start(init, problem.filled)
+    A = starting_values(init, problem.filled)
     span = problem.span() if solver == "reduced" and bounds is None else None
     within = None if span is None else (span.enter_within(problem.X), span.enter_within(A))
     if span is not None and within is not None and within[0] is not None and within[1] is not None:
@@ -133,13 +133,14 @@ def solve_schatten(
     unit = problem.sizes.length**2
     last, stages = completion.schatten_stages(objective, completion.ENTRIES_EPS, unit=unit, round_iter=round_iter)
     return solve_reduced(
-        last, _start(init, problem.filled), stages=stages, bounds=bounds, scale=problem.sizes.scale, **budget
+        last, starting_values(init, problem.filled), stages=stages, bounds=bounds, scale=problem.sizes.scale, **budget
     )
 
 
-def _start(init: Any, filled: Array) -> Array:
+def starting_values(init: Any, filled: Array) -> Array:
+    """Return where A starts: at the data `filled`, at zeros, or at an array; ValueError if that has another shape."""
     if isinstance(init, str):
-        return filled if init == "data" else np.zeros_like(filled)
+        return np.zeros_like(filled) if init == "zeros" else filled
     start: Array = np.asarray(init, dtype=filled.dtype)
     if start.shape != filled.shape or not np.isfinite(start).all():
         raise ValueError(f"an init array must be finite and of the shape of X, {filled.shape}, got {start.shape}")

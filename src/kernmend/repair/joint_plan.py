@@ -74,7 +74,7 @@ class Plan:
         """
         if self.nothing or np.isnan(self.cost):
             return self
-        if self.schatten and changed_entries(self.problem.X, A).mean() < FEWEST_CHANGED:
+        if self.schatten and replaced_entries(self.problem.X, A).mean() < FEWEST_CHANGED:
             return self.without("no entry was found wrong")
         if self.flags is not None:
             X, good = self.problem.X, ~self.flags
@@ -181,7 +181,7 @@ class Planner:
         return [make_kernel(self.kernel, filled, gamma=self.gamma, degree=self.degree, coef0=self._coef0(filled))]
 
 
-def changed_entries(X: Array, A: Array) -> NDArray[np.bool_]:
+def replaced_entries(X: Array, A: Array) -> NDArray[np.bool_]:
     """Return which observed entries of X differ from those of A by more than a small share of a typical difference."""
     tolerance = CHANGED * float(np.sqrt(1.0 / auto_gamma(A) / X.shape[1]))
     changed: NDArray[np.bool_] = np.abs(np.nan_to_num(A - X)) > tolerance

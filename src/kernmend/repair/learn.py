@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector, Found
-from kernmend.linalg.threads import few_threads
+from kernmend.linalg.distances import few_threads
 from kernmend.model.errors import EntryError, RowError, RowSum, error_model
 from kernmend.model.kernels import RBF, Kernel, make_kernel
 from kernmend.model.penalties import cutoff_from_rho

@@ -15,6 +15,7 @@ from kernmend.linalg.eigen import eigenpairs_above
 from kernmend.model.errors import RowSum, Sizes, error_model
 from kernmend.model.graphs import similar_features
 from kernmend.model.kernels import Kernel
+from kernmend.model.penalties import rho_from_cutoff
 from kernmend.repair.completion import Filler
 from kernmend.solvers.reference import Reference, mend_rows
 
@@ -91,6 +92,10 @@ class Mender:
         if self.fixed_cutoff is not None:
             return self.fixed_cutoff
         return settings.cutoff * float(settings.kernel.diag(self.L).sum())
+
+    def rho(self, settings: Settings) -> float:
+        """Return the rho of eq. (relax) that the cut-off stands for, finite where there is none."""
+        return rho_from_cutoff(max(self.cutoff(settings), 1e-100))
 
     def forget_reference(self) -> None:
         """Keep the eigendecompositions only: the reference is as large, and soon made of them."""

@@ -79,12 +79,13 @@ class Units:
         """How rows are compared, in a word."""
         return "rows" if self.by_rows else "common" if self.sizes is None else "columns"
 
-    def enter(self, X: Array) -> Array:
-        """Return the rows in these units."""
+    def enter(self, X: Array, A: Array | None = None) -> Array:
+        """Return the rows `X` in these units; or other values of these rows, `A`, in the units that `X` has."""
+        A = X if A is None else A
         if self.by_rows:
             middle, size = self.of_rows(X)
-            return ((X - middle) / size).astype(X.dtype, copy=False)
-        return X if self.sizes is None else (X / self.sizes).astype(X.dtype, copy=False)
+            return ((A - middle) / size).astype(X.dtype, copy=False)
+        return A if self.sizes is None else (A / self.sizes).astype(X.dtype, copy=False)
 
     def again(self, X: Array, truth: Array) -> tuple[Array, Array]:
         """Return rows in these units that were changed since they entered, and what they were, as if they entered now.

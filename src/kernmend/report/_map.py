@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend.linalg.distances import column_medians
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.kernels import RBF, Kernel, Linear, auto_gamma
 from kernmend.repair.units import Units
@@ -20,7 +21,10 @@ FEW_SHARE = 0.1
 
 
 def map_facts(est: Any, given: Given, first: Rows) -> dict[str, Any]:
-    """Return where rows are, before and after: `first`, which are always there, and a sample of the others."""
+    """Return where rows are, before and after: `first`, which are always there, and a sample of the others.
+
+    A value that was left blank has no place, and is drawn at the median of its column.
+    """
     n_rows = given.shape[0]
     rng = np.random.default_rng(0)
     first = first[:POINTS]
@@ -28,7 +32,13 @@ def map_facts(est: Any, given: Given, first: Rows) -> dict[str, Any]:
     if others.size > POINTS - first.size:
         others = np.sort(rng.choice(others, POINTS - first.size, replace=False))
     rows = np.concatenate([first, others])
-    after = given.after(rows)
+    typical = column_medians(given.recovered)
+
+    def whole(some: Rows) -> Array:
+        values = given.after(some)
+        return np.where(np.isnan(values), typical, values)
+
+    after = whole(rows)
     before = np.where(np.isnan(given.before(rows)), after, given.before(rows))
     if given.shape[1] == 2:  # the plane itself says more than any plane made of it
         where, words = (before, after), "the two columns as they are"
@@ -37,7 +47,7 @@ def map_facts(est: Any, given: Given, first: Rows) -> dict[str, Any]:
         pool = good if good.size >= 5 else np.arange(n_rows)
         basis = np.sort(rng.choice(pool, min(BASIS, pool.size), replace=False))
         enter = getattr(getattr(est, "best_estimator_", est), "_units", Units()).enter
-        plane, words = _plane(getattr(est, "kernel_", Linear()), enter(given.after(basis)))
+        plane, words = _plane(getattr(est, "kernel_", Linear()), enter(whole(basis)))
         where = plane.project(enter(before)), plane.project(enter(after))
     return {
         "rows": rows.tolist(),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend.repair.units import spreads
 from kernmend.report._given import Given, Rows, rounded
 from kernmend.report._views import CURVES, PICTURES
 
@@ -119,12 +120,16 @@ def _table_columns(before: Array, after: Array, spread: Array) -> Rows:
 
 
 def _spread(recovered: Array) -> Array:
-    """Return the standard deviation of each column, 1.0 where that is 0."""
+    """Return the standard deviation of each column; what most values span where it is 0 or infinite, 1.0 for none.
+
+    Values that were left blank do not count.
+    """
     rows = recovered[:: len(recovered) // 2000 + 1].astype(np.float64)
-    out: Array = rows.std(axis=0)
-    return np.where(out > 0, out, 1.0)
+    with np.errstate(over="ignore"):
+        out: Array = np.nanstd(rows, axis=0)
+    return np.where(np.isfinite(out) & (out > 0), out, spreads(rows))
 
 
 def _range(recovered: Array) -> list[float]:
-    low, high = float(recovered.min()), float(recovered.max())
+    low, high = float(np.nanmin(recovered)), float(np.nanmax(recovered))
     return [low, high] if high > low else [low - 0.5, high + 0.5]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.linalg.threads import few_threads
+from kernmend.linalg.distances import few_threads
 from kernmend.model.terms import ErrorTerm, Parts, Term, row_lengths
 from kernmend.solvers.result import Callback, History, SolverResult, StopReason
 

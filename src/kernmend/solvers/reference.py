@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.linalg.distances import THIN, few_threads
 from kernmend.linalg.eigen import eigenpairs
-from kernmend.linalg.threads import THIN, few_threads
 from kernmend.model.errors import ErrorModel
 from kernmend.model.kernels import FixedRows, Kernel
 from kernmend.solvers.rows import Some, minimise_rows
@@ -36,11 +36,6 @@ class Reference:
     L: Array
     V: Array
     eps: float
-
-    @classmethod
-    def fit(cls, kernel: Kernel, L: Array, cutoff: float) -> "Reference":
-        """Return the span of the eigenvectors of K(L) with eigenvalues above `cutoff`, at least the largest one."""
-        return cls.from_eigenpairs(kernel, L, *eigenpairs(kernel.gram(L)), cutoff)
 
     @classmethod
     def from_eigenpairs(cls, kernel: Kernel, L: Array, s: Array, U: Array, cutoff: float) -> "Reference":
@@ -130,11 +125,6 @@ class Reference:
             return out
 
         return root, gradient
-
-    def evaluate_rows(self, A: Array) -> tuple[Array, Array]:
-        """Return sqrt(dist2(a_i) + eps) for each row, and the gradient."""
-        root, gradient = self.values(A)
-        return root, gradient(slice(None))
 
 
 @dataclass(frozen=True)
