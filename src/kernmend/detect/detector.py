@@ -34,7 +34,7 @@ from kernmend.detect.entries import CONSTANT, Deviations, EntryDetector, ManyEnt
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
 from kernmend.detect.tails import FEWEST, robust_sd
-from kernmend.linalg.order import lexicographic, same_as_before
+from kernmend.linalg.distances import lexicographic, same_as_before
 
 # Number of good rows that are flagged in a clean data set, on average and by all tests together.
 ALPHA = 0.05

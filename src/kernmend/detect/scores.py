@@ -27,9 +27,8 @@ from scipy.sparse import csr_array
 
 from kernmend._typing import Array
 from kernmend.detect.tails import CLIP
-from kernmend.linalg.distances import median_squared_distance, squared_distances
+from kernmend.linalg.distances import lexicographic, median_squared_distance, squared_distances
 from kernmend.linalg.eigen import eigenpairs
-from kernmend.linalg.order import lexicographic
 from kernmend.model.kernels import RBF
 
 Kind = Literal["span", "all", "worst"]

@@ -67,13 +67,14 @@ class Problem:
         return Span.of(self.X)
 
     def in_working_dtype(self, rho: float) -> "Problem":
-        """Return the problem in float32 where the cut-off stands clear of its rounding, else in float64.
+        """Return the problem in float32 where there are many rows and the cut-off stands clear of its rounding.
 
-        Rounding errors of the entries of a Gram matrix are independent, so its eigenvalues move by the root of n times
-        one of them.
+        Else it is in float64. With few rows little time is gained by float32, and how near to the minimum it comes
+        differs from one processor to the next. Rounding errors of the entries of a Gram matrix are independent, so its
+        eigenvalues move by the root of n times one of them.
         """
         rounding = float(np.finfo(np.float32).eps) * self.sizes.length**2 * float(np.sqrt(self.X.shape[0]))
-        accurate = cutoff_from_rho(rho) >= FLOAT32_MARGIN * rounding
+        accurate = self.X.shape[0] > MANY_ROWS and cutoff_from_rho(rho) >= FLOAT32_MARGIN * rounding
         dtype = np.float32 if self.X.dtype == np.float32 and accurate else np.float64
         return replace(self, X=self.X.astype(dtype, copy=False), filled=self.filled.astype(dtype, copy=False))
 
