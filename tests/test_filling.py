@@ -26,11 +26,12 @@ def relative(A, truth):
     return np.linalg.norm(A - truth) / np.linalg.norm(truth)
 
 
-def test_log_det_and_inverse_against_numpy():
-    K = RBF(0.5).gram(np.random.default_rng(0).standard_normal((9, 3)))
+@pytest.mark.parametrize("n", [1, 9, 64, 65, 150])
+def test_log_det_and_inverse_against_numpy(n):
+    K = RBF(0.5).gram(np.random.default_rng(0).standard_normal((n, 3)))
     value, inverse = log_det_and_inverse(K, 0.1)
-    assert value == pytest.approx(np.linalg.slogdet(K + 0.1 * np.eye(9))[1])
-    np.testing.assert_allclose(inverse, np.linalg.inv(K + 0.1 * np.eye(9)), atol=1e-10)
+    assert value == pytest.approx(np.linalg.slogdet(K + 0.1 * np.eye(n))[1])
+    np.testing.assert_allclose(inverse, np.linalg.inv(K + 0.1 * np.eye(n)), atol=1e-10)
     assert log_det_and_inverse(-K, 0.1)[0] == np.inf
 
 
@@ -69,11 +70,26 @@ def test_fill_from_is_the_mean_of_the_nearest_rows():
     np.testing.assert_allclose(fill_from(L, X), one_by_one, atol=1e-12)
 
 
+def test_the_first_step_of_filling_is_the_standard_error_of_the_start(monkeypatch):
+    """That of the mean of the nearest rows in the missing entries; where these are equal, not quite nothing."""
+    L = np.array([[0.0, 1.0], [0.1, 2.0], [9.0, 5.0], [9.1, 5.0]])
+    steps = []
+
+    def keep(reference, A, free, *, scale, **budget):
+        steps.append(scale)
+        return A
+
+    monkeypatch.setattr(completion, "move_into_span", keep)
+    monkeypatch.setattr(completion, "N_NEIGHBORS", 2)
+    Filler(L, scale=4.0).fill(np.array([[0.0, np.nan], [9.0, np.nan]]))
+    np.testing.assert_allclose(steps[0], [np.std([1.0, 2.0]) / np.sqrt(2), 4.0 * completion.LEAST_STEP])
+
+
 @pytest.mark.parametrize("ridge", [1e-2, 1e-4])
 def test_the_span_of_the_others_is_that_without_the_row(ridge):
     L = make_cubic_surface(30, 6, random_state=0)
     kernel, A, left_out = RBF(0.05), L[:8] + 0.1, np.array([0, 1, 2, 3, 9, 9, 20, 29])
-    others = Others.of(kernel, L, ridge, 0.0, left_out)
+    others = Others.of(kernel, L, ridge, left_out)
     dist2, gradient = others.squared_values(A)
     slopes = gradient(slice(None))
     for i, without in enumerate(left_out):

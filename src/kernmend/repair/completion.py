@@ -68,6 +68,8 @@ MAX_ITER = 500
 # Iterations of a single row, at most, and the fall of its objective, as a share, below which it is done. With 1e-3 rows
 # come out of `transform` otherwise than out of `fit` (test_seen_rows_with_missing_entries_come_out_as_in_the_fit).
 ROW_ITER, ROW_TOL = 30, 1e-5
+# Least length of the first step of a row, as a share of the typical distance of two: the nearest rows may be equal.
+LEAST_STEP = 0.003
 # Rows that are filled in at a time.
 BLOCK = 2000
 # Entries of rows that are filled in at a time to see how well that works: a solver keeps some 20 arrays of them.
@@ -144,7 +146,13 @@ def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS, left_out: N
     >>> fill_from(np.array([[0.0, 0.0], [5.0, 6.0]]), np.array([[0.1, np.nan]]), n_neighbors=1)
     array([[0.1, 0. ]])
     """
+    return _from_nearest(L, X, n_neighbors, left_out)[0]
+
+
+def _from_nearest(L: Array, X: Array, n_neighbors: int, left_out: NDArray[np.intp] | None) -> tuple[Array, Array]:
+    """Return what `fill_from` does, and the standard error of the means of each row, as a length."""
     out, missing, k = X.copy(), np.isnan(X), min(n_neighbors, len(L) - (left_out is not None))
+    errors = np.zeros(len(X))
     incomplete = np.flatnonzero(missing.any(axis=1))
     for block in row_blocks(incomplete.size, max(L.shape[0], k * L.shape[1])):
         rows = incomplete[block]
@@ -152,8 +160,10 @@ def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS, left_out: N
         if left_out is not None:
             distances[np.arange(rows.size), left_out[rows]] = np.inf
         nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
-        out[rows] = np.where(missing[rows], L[nearest].mean(axis=1), X[rows])
-    return out
+        values = L[nearest]
+        out[rows] = np.where(missing[rows], values.mean(axis=1), X[rows])
+        errors[rows] = np.sqrt((values.var(axis=1) * missing[rows]).sum(axis=1) / k)
+    return out, errors
 
 
 def _nearest_mean(distances: Array, values: Array, k: int, fallback: float) -> Array:
@@ -293,11 +303,11 @@ class Filler:
     def fill(self, X: Array, callback: Counter = None) -> Array:
         """Return the rows with missing entries filled in: from the nearest rows of `L`, then by what these span."""
         missing = np.isnan(X)
-        out = fill_from(self.L, X)
+        out, errors = _from_nearest(self.L, X, N_NEIGHBORS, None)
         incomplete = np.flatnonzero(missing.any(axis=1))
         for block in row_blocks(incomplete.size, 1, elements=BLOCK):
             rows = incomplete[block]
-            out[rows] = _moved(self.reference, out[rows], missing[rows], self.scale)
+            out[rows] = _moved(self.reference, out[rows], missing[rows], errors[rows], self.scale)
             if callback is not None:
                 callback(block.stop, block.stop / incomplete.size)
         return out
@@ -308,17 +318,18 @@ def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp]) -
 
     `left_out` has the number of that row of `L` for each row. `L` has two rows at least.
     """
-    others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, TAIL * EPS, left_out)
-    out, missing = fill_from(L, X, left_out=left_out), np.isnan(X)
+    others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, left_out)
+    (out, errors), missing = _from_nearest(L, X, N_NEIGHBORS, left_out), np.isnan(X)
     for rows in row_blocks(*X.shape, elements=AT_A_TIME):
         some = replace(others, left_out=left_out[rows])
-        out[rows] = _moved(some, out[rows], missing[rows], scale)
+        out[rows] = _moved(some, out[rows], missing[rows], errors[rows], scale)
     return out
 
 
-def _moved(reference: Reference | Others, A: Array, missing: NDArray[np.bool_], scale: float) -> Array:
-    """Return rows with their missing entries moved into the span, from where they are."""
-    return move_into_span(reference, A, missing, scale=0.1 * scale, max_iter=ROW_ITER, tol=ROW_TOL)
+def _moved(reference: Reference | Others, A: Array, missing: NDArray[np.bool_], errors: Array, scale: float) -> Array:
+    """Return rows with their missing entries moved into the span; the first step is as long as the start may be off."""
+    steps = np.maximum(errors, LEAST_STEP * scale)
+    return move_into_span(reference, A, missing, scale=steps, max_iter=ROW_ITER, tol=ROW_TOL)
 
 
 def in_turn(n_missing: NDArray[np.intp]) -> NDArray[np.intp]:
