@@ -22,12 +22,19 @@ _PATIENCE = 2
 # Fall that the next step promises, in tolerances, below which a row is done without it. The objective is then above its
 # minimum by a hundredth of the tolerance; filling in missing entries takes a fifth fewer evaluations (`missing`).
 _PROMISE = 0.1
-# Which entries of a small matrix are on or below its diagonal.
-_LOWER = np.tri(PAIRS, dtype=bool)
+# How old the pair in each place is, by the place of the newest; which pairs there are, by that and their number; and
+# which pairs of them come not before each.
+_AGES = (np.arange(PAIRS)[:, np.newaxis] - np.arange(PAIRS)) % PAIRS
+_THERE = (_AGES[:, np.newaxis] < np.arange(PAIRS + 1)[:, np.newaxis]).astype(np.float64)
+_AFTER = (
+    _THERE[..., np.newaxis]
+    * _THERE[..., np.newaxis, :]
+    * (_AGES[:, :, np.newaxis] >= _AGES[:, np.newaxis])[:, np.newaxis]
+)
 # Number of features up to which the pairs of many rows are copied and multiplied at once: a loop over rows costs more.
 _SMALL = 64
-# Largest entry of a gradient that counts as 0; the square of this is still above 0.
-_NO_GRADIENT = 1e-150
+# Squared length of a gradient up to which it counts as 0.
+_NO_GRADIENT = 1e-300
 
 Index: TypeAlias = NDArray[np.intp]
 Some: TypeAlias = NDArray[np.bool_] | slice
@@ -61,7 +68,7 @@ def minimise_rows(
     box = _Box(bounds, free)
     A = box.enter(A, np.arange(A.shape[0]))
     rows = _Rows.of(A, function, box, np.broadcast_to(np.reshape(scale, (-1, 1)), (A.shape[0], 1)))
-    active = np.flatnonzero(np.abs(rows.g).max(axis=1, initial=0.0) > _NO_GRADIENT)
+    active = np.flatnonzero(rows.slopes(np.arange(A.shape[0])))
     trace = [rows.f.copy()]
     begun = active
     while max_iter:
@@ -76,7 +83,7 @@ def minimise_rows(
         _note(trace, rows, active[ended])
         fallen = before - rows.f[active] > tol * np.maximum(np.abs(rows.f[active]), 1e-300)
         rows.short[active] = np.where(fallen, 0, rows.short[active] + taken)
-        goes_on = taken & (rows.short[active] < _PATIENCE) & (np.abs(rows.g[active]).max(axis=1) > _NO_GRADIENT)
+        goes_on = taken & (rows.short[active] < _PATIENCE) & rows.slopes(active)
         stopped = goes_on & (rows.count[active] >= max_iter)
         rows.out_of_budget |= bool(stopped.any())
         begun, active = active[goes_on & ~stopped], active[~ended | (goes_on & ~stopped)]
@@ -89,6 +96,11 @@ class _Box:
 
     bounds: tuple[Array, Array] | None
     free: NDArray[np.bool_] | None
+
+    @property
+    def stops(self) -> bool:
+        """Whether there are entries that may not move: fixed ones, or those at a bound."""
+        return self.bounds is not None or self.free is not None
 
     def enter(self, a: Array, rows: Index) -> Array:
         """Return the rows with free entries moved within the bounds."""
@@ -162,13 +174,20 @@ class _Rows:
         g = self.g[at]
         direction = self.memory.apply(g, rows, self.scale[at])
         np.negative(direction, out=direction)
-        direction[g == 0.0] = 0.0  # Entries that are fixed, and those that a bound stops.
+        if self.box.stops:
+            direction[g == 0.0] = 0.0
         self.direction[at], self.step[at], self.halvings[at], self.straight[at] = direction, 1.0, 0, False
         slope = np.einsum("ij,ij->i", direction, g)
         uphill = slope >= 0
         if uphill.any():
             self._go_straight(rows[uphill])
         self.arrived[at] = (slope > -2.0 * _PROMISE * tol * np.abs(self.f[at])) & (self.memory.kept[at] > 0)
+
+    def slopes(self, rows: Index) -> NDArray[np.bool_]:
+        """Return which rows have a gradient."""
+        g = self.g[_where(rows, len(self.a))]
+        out: NDArray[np.bool_] = np.einsum("ij,ij->i", g, g) > _NO_GRADIENT
+        return out
 
     def _go_straight(self, rows: Index) -> None:
         """Discard the memory of some rows and set their direction to the negative gradient."""
@@ -181,9 +200,11 @@ class _Rows:
         """Try a step; return which rows took it because their value falls enough. The others' steps are halved."""
         at = _where(rows, len(self.a))
         a, f, g = self.a[at], self.f[at], self.g[at]
-        trial = self.box.enter(a + self.step[at][:, np.newaxis] * self.direction[at], rows)
+        moved = self.step[at][:, np.newaxis] * self.direction[at]
+        trial = self.box.enter(a + moved, rows)
+        if self.box.bounds is not None:
+            moved = trial - a
         value, gradient = self.function(trial, rows)
-        moved = trial - a
         expected = np.einsum("ij,ij->i", g, moved)
         good: NDArray[np.bool_] = np.isfinite(value) & (value <= f + _ARMIJO * np.minimum(expected, 0.0)) & (value < f)
         if good.any():
@@ -254,8 +275,10 @@ class Memory:
         self.pairs = np.zeros((n, 2 * PAIRS, d))  # Of each row first the s, then the y; the oldest is overwritten.
         self.views = list(self.pairs)
         self.is_small = d <= _SMALL
-        self.sy, self.yy = np.zeros((n, PAIRS, PAIRS)), np.zeros((n, PAIRS, PAIRS))  # s_i'y_j and y_i'y_j
+        # s_i'y_j, of pairs i that are not newer than j, and y_i'y_j
+        self.sy, self.yy = np.zeros((n, PAIRS, PAIRS)), np.zeros((n, PAIRS, PAIRS))
         self.with_g = np.zeros((n, 2 * PAIRS))
+        self.length = np.ones((n, 1))  # s'y / y'y of the newest pair
         self.kept = np.zeros(n, dtype=np.intp)
         self.newest = np.full(n, -1, dtype=np.intp)
 
@@ -263,24 +286,23 @@ class Memory:
         """Keep a pair, unless it has no positive curvature, and the products of all pairs with the gradient `g`."""
         sy, yy = np.einsum("ij,ij->i", s, y), np.einsum("ij,ij->i", y, y)
         curved = sy > 1e-12 * np.sqrt(np.einsum("ij,ij->i", s, s)) * np.sqrt(yy)
-        new, place = rows[curved], (self.newest[rows[curved]] + 1) % PAIRS
+        some: Some = slice(None) if curved.all() else curved  # without copies where all are kept
+        new, sy, yy = rows[some], sy[some], yy[some]
+        place = (self.newest[new] + 1) % PAIRS
         self.newest[new], self.kept[new] = place, np.minimum(self.kept[new] + 1, PAIRS)
-        self.pairs[new, place], self.pairs[new, PAIRS + place] = s[curved], y[curved]
-        before, after, with_s = self.with_g[new], np.empty((rows.size, 2 * PAIRS)), np.empty((rows.size, PAIRS))
+        self.pairs[new, place], self.pairs[new, PAIRS + place] = s[some], y[some]
+        self.length[new, 0] = sy / yy
+        before, after = self.with_g[new], np.empty((rows.size, 2 * PAIRS))
         if self._at_once(rows):
-            pairs = self._of(rows)
-            np.matmul(pairs, g[:, :, np.newaxis], out=after[:, :, np.newaxis])
-            np.matmul(pairs[:, PAIRS:], s[:, :, np.newaxis], out=with_s[:, :, np.newaxis])
+            np.matmul(self._of(rows), g[:, :, np.newaxis], out=after[:, :, np.newaxis])
         else:
             for i, row in enumerate(rows.tolist()):  # One by one, so that the pairs are not copied.
-                pairs = self.views[row]
-                pairs.dot(g[i], after[i])
-                pairs[PAIRS:].dot(s[i], with_s[i])
+                self.views[row].dot(g[i], after[i])
         self.with_g[rows] = after
-        with_y = after[curved] - before  # Since y is the change of g; not valid for the new pair itself.
-        self.sy[new, :, place], self.sy[new, place, :] = with_y[:, :PAIRS], with_s[curved]
+        with_y = after[some] - before  # Since y is the change of g; not valid for the new pair itself.
+        self.sy[new, :, place] = with_y[:, :PAIRS]
         self.yy[new, :, place] = self.yy[new, place, :] = with_y[:, PAIRS:]
-        self.yy[new, place, place] = yy[curved]
+        self.sy[new, place, place], self.yy[new, place, place] = sy, yy
 
     def _at_once(self, rows: NDArray[np.intp]) -> bool:
         """Return whether products with the pairs of some rows are one call: those are all, or small enough to copy."""
@@ -296,38 +318,34 @@ class Memory:
 
     def apply(self, g: Array, rows: NDArray[np.intp], scale: Array) -> Array:
         """Return the inverse Hessian times `g`, the gradient last stored; without pairs, `g` of the length `scale`."""
-        out: Array = g * (scale / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300))
-        known = np.flatnonzero(self.kept[rows] > 0)
-        if known.size:
-            length, weights = self._coefficients(rows[known])
-            if self._at_once(known):
-                combined = np.matmul(weights[:, np.newaxis], self._of(rows[known]))[:, 0]
-                out[known] = g[known] * length + combined
-                return out
-            for i, row, factor, weight in zip(known.tolist(), rows[known].tolist(), length, weights, strict=True):
-                np.multiply(g[i], factor, out=out[i])
-                out[i] += weight.dot(self.views[row])
+        length, weights = np.zeros((rows.size, 1)), np.zeros((rows.size, 2 * PAIRS))
+        known = self.kept[rows] > 0
+        if known.any():
+            length[known], weights[known] = self._coefficients(rows[known])
+        if not known.all():
+            norm = np.sqrt(np.einsum("ij,ij->i", g[~known], g[~known]))[:, np.newaxis]
+            length[~known] = scale[~known] / np.maximum(norm, 1e-300)
+        out: Array = g * length
+        if self._at_once(rows):
+            out += np.matmul(weights[:, np.newaxis], self._of(rows))[:, 0]
+            return out
+        for direction, row, weight in zip(out, rows.tolist(), weights, strict=True):
+            direction += weight.dot(self.views[row])
         return out
 
     def _coefficients(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
         """Return the two-loop recursion's result as a multiple of the gradient plus a combination of the pairs."""
-        ages = np.arange(int(self.kept[rows].max()))
-        place, there = (self.newest[rows, np.newaxis] - ages) % PAIRS, ages < self.kept[rows, np.newaxis]
-        at, pairs = rows[:, np.newaxis], there[:, :, np.newaxis] & there[:, np.newaxis, :]
-        both = rows[:, np.newaxis, np.newaxis], place[:, :, np.newaxis], place[:, np.newaxis, :]
-        T = self.sy[both] * (pairs & _LOWER[: ages.size, : ages.size])  # s_i'y_j for j not older than i
-        diagonal = T[:, ages, ages]
-        T[:, ages, ages] = np.where(there, diagonal, 1.0)
-        yy = self.yy[both] * pairs
-        sg, yg = self.with_g[at, place] * there, self.with_g[at, PAIRS + place] * there
-        length = diagonal[:, :1] / yy[:, 0, :1]
+        there, after = (table[self.newest[rows], self.kept[rows]] for table in (_THERE, _AFTER))
+        T = self.sy[rows] * after  # s_i'y_j for j not older than i
+        diagonals = T.reshape(rows.size, -1)[:, :: PAIRS + 1]
+        diagonal = diagonals.copy()
+        diagonals += 1.0 - there
+        with_g, length = self.with_g[rows], self.length[rows]
         inverse = np.linalg.inv(T)
-        alpha = _times(inverse, sg)  # q = g - sum alpha_j y_j
-        change = _times(inverse.transpose(0, 2, 1), diagonal * alpha - length * (yg - _times(yy, alpha)))
-        weights = np.zeros((rows.size, 2 * PAIRS))  # of length q + sum change_j s_j
-        number = np.arange(rows.size)[:, np.newaxis]
-        weights[number, place], weights[number, PAIRS + place] = change, -length * alpha
-        return length, weights
+        alpha = _times(inverse, with_g[:, :PAIRS] * there)  # q = g - sum alpha_j y_j
+        left = diagonal * alpha - length * (with_g[:, PAIRS:] - _times(self.yy[rows], alpha)) * there
+        change = _times(inverse.transpose(0, 2, 1), left)
+        return length, np.hstack([change, -length * alpha])  # of length q + sum change_j s_j
 
 
 def _times(T: Array, b: Array) -> Array:
