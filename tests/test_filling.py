@@ -119,10 +119,30 @@ def test_more_rows_than_are_completed_together(monkeypatch, share, better):
     monkeypatch.setattr(completion, "TOGETHER", 120)
     truth, holes, X = with_holes(400, 12, share)
     assert (share < 0.1) == ((~holes.any(axis=1)).sum() >= completion.ENOUGH)
-    A, interrupted = fill_table(X)
+    A, interrupted, _ = fill_table(X)
     assert not interrupted
     np.testing.assert_array_equal(A[~holes], truth[~holes])
     assert relative(A[holes], truth[holes]) < better * relative(fill_missing(X)[holes], truth[holes])
+
+
+def test_rows_are_completed_together_where_complete_ones_are_too_few_to_fill_in_others(monkeypatch):
+    """On four curved surfaces at once the error falls fast with the number of rows."""
+    rng = np.random.default_rng(0)
+    truth = np.vstack([make_cubic_surface(60, 12, random_state=seed) for seed in range(4)])
+    holes = rng.random(truth.shape) < 0.08
+    X = np.where(holes, np.nan, truth)
+    together = fill_table(X)
+    monkeypatch.setattr(completion, "WORTH_IT", 0.0)
+    in_batches = fill_table(X)
+    assert (together.against, in_batches.against) == (240, int((~holes.any(axis=1)).sum()))
+    assert relative(together.A[holes], truth[holes]) < 0.5 * relative(in_batches.A[holes], truth[holes])
+
+
+def test_noisy_rows_are_filled_in_against_the_complete_ones():
+    """More rows would not make out what noise hides."""
+    truth, _, X = with_holes(900, 8, 0.25)
+    noise = 0.1 * truth.std() * np.random.default_rng(1).standard_normal(truth.shape)
+    assert fill_table(X + noise).against < completion.TOGETHER
 
 
 def test_one_row_more_changes_little():
@@ -163,7 +183,7 @@ def test_ctrl_c_fills_the_rest_from_the_nearest_rows(monkeypatch, part):
     monkeypatch.setattr(completion, "move_into_span", stop)
     if part == "together":
         monkeypatch.setattr("kernmend.repair.completion.LogDetPenalty.evaluate", stop_after(3))
-    A, interrupted = fill_table(X)
+    A, interrupted, _ = fill_table(X)
     assert interrupted
     assert np.isfinite(A).all()
     np.testing.assert_array_equal(A[~holes], truth[~holes])
