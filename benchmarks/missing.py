@@ -125,7 +125,7 @@ def picture(path: Path, sizes: Sequence[int]) -> None:
 
 def cases() -> Iterator[tuple[str, np.ndarray, float]]:
     """Return the name of a data set, the data without units, and the share that will be missing."""
-    for latent, share in ((3, 0.3), (3, 0.5), (2, 0.5)):
+    for latent, share in ((3, 0.05), (3, 0.3), (3, 0.5), (2, 0.5)):
         surfaces = [cubic_surface(seed, 120, 30, latent) for seed in range(100, 105)]
         yield f"five cubic surfaces, {latent} latent, 600 × 30", np.vstack(surfaces), share
     yield "digits, 1,797 × 64", load_digits().data / 16.0, 0.3

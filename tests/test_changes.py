@@ -190,6 +190,16 @@ def test_it_is_a_sequence():
     assert repr(Changes(made(1))) == "<Changes: 1 value in 1 row, 1 wrong, 0 missing>"
 
 
+def test_records_have_the_fields_of_the_table_and_the_labels_of_the_rows():
+    named = Changes(made(4), labels=["first", "second"])
+    assert named.records.dtype.names == FIELDS
+    assert named.records["label"].tolist() == ["first", "first", "second", "second"]
+    assert named[2:].records["label"].tolist() == ["second", "second"]
+    assert Changes(made(4)).records["label"].tolist() == [0, 0, 1, 1]
+    assert named.to_frame()["label"].tolist() == named.records["label"].tolist()
+    assert named.to_frame(labels=["a", "b"])["label"].tolist() == ["a", "a", "b", "b"]
+
+
 def test_a_part_of_a_list_has_the_same_reasons():
     _, X = table()
     changes = KernelRecovery().fit(X).changes_

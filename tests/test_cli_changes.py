@@ -212,6 +212,9 @@ def test_a_notebook_shows_counts_and_the_worst_rows(tmp_path):
     shown = mended._repr_html_()
     assert "row 7 · point 7" in shown
     assert "&lt;x&gt;: <s>0.4</s> → <b>" in shown
+    scores = [float(score) for score in re.findall(r"</th><td[^>]*>([0-9.e+-]+)</td>", shown)]
+    assert len(scores) > 1
+    assert scores == sorted(scores, reverse=True)
     assert "<x>" not in shown
     assert "y: <s>missing</s>" in shown
     assert ".report(" in shown

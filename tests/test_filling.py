@@ -26,11 +26,12 @@ def relative(A, truth):
     return np.linalg.norm(A - truth) / np.linalg.norm(truth)
 
 
-def test_log_det_and_inverse_against_numpy():
-    K = RBF(0.5).gram(np.random.default_rng(0).standard_normal((9, 3)))
+@pytest.mark.parametrize("n", [1, 9, 64, 65, 150])
+def test_log_det_and_inverse_against_numpy(n):
+    K = RBF(0.5).gram(np.random.default_rng(0).standard_normal((n, 3)))
     value, inverse = log_det_and_inverse(K, 0.1)
-    assert value == pytest.approx(np.linalg.slogdet(K + 0.1 * np.eye(9))[1])
-    np.testing.assert_allclose(inverse, np.linalg.inv(K + 0.1 * np.eye(9)), atol=1e-10)
+    assert value == pytest.approx(np.linalg.slogdet(K + 0.1 * np.eye(n))[1])
+    np.testing.assert_allclose(inverse, np.linalg.inv(K + 0.1 * np.eye(n)), atol=1e-10)
     assert log_det_and_inverse(-K, 0.1)[0] == np.inf
 
 
@@ -69,11 +70,26 @@ def test_fill_from_is_the_mean_of_the_nearest_rows():
     np.testing.assert_allclose(fill_from(L, X), one_by_one, atol=1e-12)
 
 
+def test_the_first_step_of_filling_is_the_standard_error_of_the_start(monkeypatch):
+    """That of the mean of the nearest rows in the missing entries; where these are equal, not quite nothing."""
+    L = np.array([[0.0, 1.0], [0.1, 2.0], [9.0, 5.0], [9.1, 5.0]])
+    steps = []
+
+    def keep(reference, A, free, *, scale, **budget):
+        steps.append(scale)
+        return A
+
+    monkeypatch.setattr(completion, "move_into_span", keep)
+    monkeypatch.setattr(completion, "N_NEIGHBORS", 2)
+    Filler(L, scale=4.0).fill(np.array([[0.0, np.nan], [9.0, np.nan]]))
+    np.testing.assert_allclose(steps[0], [np.std([1.0, 2.0]) / np.sqrt(2), 4.0 * completion.LEAST_STEP])
+
+
 @pytest.mark.parametrize("ridge", [1e-2, 1e-4])
 def test_the_span_of_the_others_is_that_without_the_row(ridge):
     L = make_cubic_surface(30, 6, random_state=0)
     kernel, A, left_out = RBF(0.05), L[:8] + 0.1, np.array([0, 1, 2, 3, 9, 9, 20, 29])
-    others = Others.of(kernel, L, ridge, 0.0, left_out)
+    others = Others.of(kernel, L, ridge, left_out)
     dist2, gradient = others.squared_values(A)
     slopes = gradient(slice(None))
     for i, without in enumerate(left_out):
@@ -103,10 +119,30 @@ def test_more_rows_than_are_completed_together(monkeypatch, share, better):
     monkeypatch.setattr(completion, "TOGETHER", 120)
     truth, holes, X = with_holes(400, 12, share)
     assert (share < 0.1) == ((~holes.any(axis=1)).sum() >= completion.ENOUGH)
-    A, interrupted = fill_table(X)
+    A, interrupted, _ = fill_table(X)
     assert not interrupted
     np.testing.assert_array_equal(A[~holes], truth[~holes])
     assert relative(A[holes], truth[holes]) < better * relative(fill_missing(X)[holes], truth[holes])
+
+
+def test_rows_are_completed_together_where_complete_ones_are_too_few_to_fill_in_others(monkeypatch):
+    """On four curved surfaces at once the error falls fast with the number of rows."""
+    rng = np.random.default_rng(0)
+    truth = np.vstack([make_cubic_surface(60, 12, random_state=seed) for seed in range(4)])
+    holes = rng.random(truth.shape) < 0.08
+    X = np.where(holes, np.nan, truth)
+    together = fill_table(X)
+    monkeypatch.setattr(completion, "WORTH_IT", 0.0)
+    in_batches = fill_table(X)
+    assert (together.against, in_batches.against) == (240, int((~holes.any(axis=1)).sum()))
+    assert relative(together.A[holes], truth[holes]) < 0.5 * relative(in_batches.A[holes], truth[holes])
+
+
+def test_noisy_rows_are_filled_in_against_the_complete_ones():
+    """More rows would not make out what noise hides."""
+    truth, _, X = with_holes(900, 8, 0.25)
+    noise = 0.1 * truth.std() * np.random.default_rng(1).standard_normal(truth.shape)
+    assert fill_table(X + noise).against < completion.TOGETHER
 
 
 def test_one_row_more_changes_little():
@@ -147,7 +183,7 @@ def test_ctrl_c_fills_the_rest_from_the_nearest_rows(monkeypatch, part):
     monkeypatch.setattr(completion, "move_into_span", stop)
     if part == "together":
         monkeypatch.setattr("kernmend.repair.completion.LogDetPenalty.evaluate", stop_after(3))
-    A, interrupted = fill_table(X)
+    A, interrupted, _ = fill_table(X)
     assert interrupted
     assert np.isfinite(A).all()
     np.testing.assert_array_equal(A[~holes], truth[~holes])

@@ -40,7 +40,7 @@ def test_each_row_is_what_its_own_two_loops_give(seed, steps):
         if rng.random() < 0.1:
             memory.forget(np.array([2]))
             kept[2] = []
-    found = memory.apply(g, np.arange(n), 0.5)
+    found = memory.apply(g, np.arange(n), np.full((n, 1), 0.5))
     for row in range(n):
         expected = two_loops(kept[row], g[row]) if kept[row] else 0.5 * g[row] / np.linalg.norm(g[row])
         np.testing.assert_allclose(found[row], expected, rtol=1e-7, atol=1e-7 * np.linalg.norm(g[row]))
@@ -54,4 +54,5 @@ def test_some_rows_are_what_they_are_among_all():
         g += 2.0 * s
         memory.store(np.arange(6), s, 2.0 * s, g)
     some = np.array([4, 1])
-    np.testing.assert_allclose(memory.apply(g[some], some, 1.0), memory.apply(g, np.arange(6), 1.0)[some], rtol=1e-12)
+    among_all = memory.apply(g, np.arange(6), np.ones((6, 1)))
+    np.testing.assert_allclose(memory.apply(g[some], some, np.ones((2, 1))), among_all[some], rtol=1e-12)

@@ -57,6 +57,26 @@ def rosenbrock(A, rows):
 # --- where it ends ----------------------------------------------------------------------------------------------------
 
 
+@given(seed=seeds, n=st.integers(1, 8), d=st.integers(1, 7), tol=st.sampled_from([1e-2, 1e-4, 1e-6]))
+def test_rows_end_within_the_tolerance_of_their_minima(seed, n, d, tol):
+    """Also those that end without a short step, since the next one promises no fall: each minimum is 1."""
+    problem = Quadratics(seed, n, d, condition=4.0)
+    A, _, converged = minimise_rows(problem, problem.start, tol=tol, max_iter=2000)
+    assert converged
+    assert np.all(problem(A, np.arange(n))[0] <= 1.0 + tol)
+
+
+def test_the_first_step_of_each_row_has_its_own_length():
+    tried = []
+
+    def slope(A, rows):
+        tried.append(A.copy())
+        return 10.0 + A[:, 0], np.tile([1.0, 0.0], (len(A), 1))
+
+    minimise_rows(slope, np.zeros((3, 2)), scale=np.array([0.1, 1.0, 5.0]), max_iter=1)
+    np.testing.assert_allclose(tried[1], [[-0.1, 0.0], [-1.0, 0.0], [-5.0, 0.0]])
+
+
 @given(seed=seeds, n=st.integers(1, 8), d=st.integers(1, 7))
 def test_convex_quadratics_reach_their_minima(seed, n, d):
     problem = Quadratics(seed, n, d)

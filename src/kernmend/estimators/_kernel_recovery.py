@@ -107,9 +107,9 @@ class KernelRecovery(Explained, KernelModel):
     unsure_ : ndarray of bool, shape (n_samples, n_features)
         The values whose interval would be wider than their column. That of the column takes its place in `changes_`.
     changes_ : Changes
-        Every value that was changed or filled in: row, column, old, new, low, high, kind, score, reason, accepted.
-        With `unsure="keep"` also what would have been changed, not accepted. `changes_.records` is a structured array,
-        `changes_.to_frame()` a DataFrame. Not after a fit to a dask array.
+        Every value that was changed or filled in: row, label, column, old, new, low, high, kind, score, reason and
+        accepted. With `unsure="keep"` also what would have been changed, not accepted. `changes_.records` is a
+        structured array, `changes_.to_frame()` a DataFrame. Not after a fit to a dask array.
     explanations_ : Explanations
         What `explain` says of each flagged row, made when it is asked for.
     confidence_ : ndarray of shape (n_samples,)

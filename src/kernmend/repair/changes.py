@@ -12,18 +12,20 @@ from kernmend._typing import Array
 
 CHANGE = np.dtype(
     [
-        *[("row", np.intp), ("column", np.intp), ("old", "f8"), ("new", "f8"), ("low", "f8"), ("high", "f8")],
+        *[("row", np.intp), ("label", object), ("column", np.intp)],
+        *[("old", "f8"), ("new", "f8"), ("low", "f8"), ("high", "f8")],
         *[("kind", "U7"), ("score", "f8"), ("reason", object), ("accepted", bool)],
     ]
 )
-"""One change: where, the value before and after, the bounds of the true value, "wrong" or "missing", -log10 of the
-chance of a good value (or row) being as far out, why, and whether it is accepted."""
+"""One change: where, with the name of the row or else its number, the value before and after, the bounds of the true
+value, "wrong" or "missing", -log10 of the chance of a good value (or row) being as far out, why, and whether it is
+accepted."""
 # Numbers from here on are written with an exponent.
 LARGEST_WRITTEN = 1e9
 # Difference of the two sides of an interval, as a share of its width, from which on they are told apart: less is not
 # seen in two digits.
 UNEVEN = 0.01
-FIELDS = ("row", "label", "column", "old", "new", "low", "high", "kind", "score", "reason", "accepted")
+FIELDS = CHANGE.names or ()
 """The columns of a list of changes as a table."""
 
 
@@ -142,7 +144,13 @@ class Changes(Sequence[Any]):
         """The changes as a structured array of dtype `CHANGE`."""
         if self._reasons is not None and self._records.size:
             self._records["reason"] = self._reasons.texts(self._records)
+        self._records["label"] = self._named(self._labels)
         return self._records
+
+    def _named(self, labels: Any) -> Any:
+        """Return the name of the row of each change, its number where rows have none."""
+        rows = self._records["row"]
+        return rows if labels is None else np.asarray(labels, dtype=object)[rows]
 
     def __len__(self) -> int:
         return len(self._records)
@@ -184,13 +192,12 @@ class Changes(Sequence[Any]):
         except ImportError:
             raise ImportError("a list of changes as a DataFrame needs pandas: pip install pandas") from None
         records = self.records
-        labels = self._labels if labels is None else labels
-        parts = {name: records[name] for name in FIELDS if name != "label"}
-        parts["label"] = parts["row"] if labels is None else np.asarray(labels, dtype=object)[records["row"]]
+        parts = {name: records[name] for name in FIELDS}
+        parts["label"] = self._named(self._labels if labels is None else labels)
         columns = self._names if columns is None else columns
         if columns is not None:
             parts["column"] = np.asarray(columns, dtype=object)[records["column"]]
-        return pandas.DataFrame({name: parts[name] for name in FIELDS})
+        return pandas.DataFrame(parts)
 
 
 def changed_entries(old: Array, new: Array) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +55,15 @@ ENTRY_PRICE = 0.8
 # Rows that are completed together, at most, and of the reference of all others: with 300, errors on digits, faces and
 # surfaces grow by a tenth; with 1,000 it takes three times as long, and they fall by a twentieth.
 TOGETHER = 600
-# Rows that lack nothing from which on no rows are completed together: others are filled in against these, in batches
-# that each double the reference. On 3,000 × 30 with 10 % missing the error is the same.
-ENOUGH = 100
+# Rows that lack nothing from which on it is tried, on `HELD` of them, whether these are enough to fill in the others.
+ENOUGH, HELD = 50, 30
+# They are not where completing rows together would leave less than this share of the error, by how it falls from half
+# of them to all. That is 17 % and less on five cubic surfaces with 5 % missing (`missing`), where filling in against
+# the complete rows leaves 18 times as much; 40 % and more on digits, tables and noisy surfaces, where it leaves 8 %
+# more at most, in a tenth to a fifth of the time.
+WORTH_IT = 0.25
+# Times as many rows from which on that can be: with fewer no error falls so far.
+MORE_ROWS = 1.25
 # The eps of single rows, as a share of a row's squared length in the kernel space. A path from wide to this, which rows
 # that move together need, takes three times as long and leaves no smaller error on digits, circles and surfaces.
 EPS = 1e-6
@@ -68,6 +74,8 @@ MAX_ITER = 500
 # Iterations of a single row, at most, and the fall of its objective, as a share, below which it is done. With 1e-3 rows
 # come out of `transform` otherwise than out of `fit` (test_seen_rows_with_missing_entries_come_out_as_in_the_fit).
 ROW_ITER, ROW_TOL = 30, 1e-5
+# Least length of the first step of a row, as a share of the typical distance of two: the nearest rows may be equal.
+LEAST_STEP = 0.003
 # Rows that are filled in at a time.
 BLOCK = 2000
 # Entries of rows that are filled in at a time to see how well that works: a solver keeps some 20 arrays of them.
@@ -144,7 +152,13 @@ def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS, left_out: N
     >>> fill_from(np.array([[0.0, 0.0], [5.0, 6.0]]), np.array([[0.1, np.nan]]), n_neighbors=1)
     array([[0.1, 0. ]])
     """
+    return _from_nearest(L, X, n_neighbors, left_out)[0]
+
+
+def _from_nearest(L: Array, X: Array, n_neighbors: int, left_out: NDArray[np.intp] | None) -> tuple[Array, Array]:
+    """Return what `fill_from` does, and the standard error of the means of each row, as a length."""
     out, missing, k = X.copy(), np.isnan(X), min(n_neighbors, len(L) - (left_out is not None))
+    errors = np.zeros(len(X))
     incomplete = np.flatnonzero(missing.any(axis=1))
     for block in row_blocks(incomplete.size, max(L.shape[0], k * L.shape[1])):
         rows = incomplete[block]
@@ -152,8 +166,10 @@ def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS, left_out: N
         if left_out is not None:
             distances[np.arange(rows.size), left_out[rows]] = np.inf
         nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
-        out[rows] = np.where(missing[rows], L[nearest].mean(axis=1), X[rows])
-    return out
+        values = L[nearest]
+        out[rows] = np.where(missing[rows], values.mean(axis=1), X[rows])
+        errors[rows] = np.sqrt((values.var(axis=1) * missing[rows]).sum(axis=1) / k)
+    return out, errors
 
 
 def _nearest_mean(distances: Array, values: Array, k: int, fallback: float) -> Array:
@@ -293,11 +309,11 @@ class Filler:
     def fill(self, X: Array, callback: Counter = None) -> Array:
         """Return the rows with missing entries filled in: from the nearest rows of `L`, then by what these span."""
         missing = np.isnan(X)
-        out = fill_from(self.L, X)
+        out, errors = _from_nearest(self.L, X, N_NEIGHBORS, None)
         incomplete = np.flatnonzero(missing.any(axis=1))
         for block in row_blocks(incomplete.size, 1, elements=BLOCK):
             rows = incomplete[block]
-            out[rows] = _moved(self.reference, out[rows], missing[rows], self.scale)
+            out[rows] = _moved(self.reference, out[rows], missing[rows], errors[rows], self.scale)
             if callback is not None:
                 callback(block.stop, block.stop / incomplete.size)
         return out
@@ -308,17 +324,18 @@ def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp]) -
 
     `left_out` has the number of that row of `L` for each row. `L` has two rows at least.
     """
-    others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, TAIL * EPS, left_out)
-    out, missing = fill_from(L, X, left_out=left_out), np.isnan(X)
+    others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, left_out)
+    (out, errors), missing = _from_nearest(L, X, N_NEIGHBORS, left_out), np.isnan(X)
     for rows in row_blocks(*X.shape, elements=AT_A_TIME):
         some = replace(others, left_out=left_out[rows])
-        out[rows] = _moved(some, out[rows], missing[rows], scale)
+        out[rows] = _moved(some, out[rows], missing[rows], errors[rows], scale)
     return out
 
 
-def _moved(reference: Reference | Others, A: Array, missing: NDArray[np.bool_], scale: float) -> Array:
-    """Return rows with their missing entries moved into the span, from where they are."""
-    return move_into_span(reference, A, missing, scale=0.1 * scale, max_iter=ROW_ITER, tol=ROW_TOL)
+def _moved(reference: Reference | Others, A: Array, missing: NDArray[np.bool_], errors: Array, scale: float) -> Array:
+    """Return rows with their missing entries moved into the span; the first step is as long as the start may be off."""
+    steps = np.maximum(errors, LEAST_STEP * scale)
+    return move_into_span(reference, A, missing, scale=steps, max_iter=ROW_ITER, tol=ROW_TOL)
 
 
 def in_turn(n_missing: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -326,8 +343,16 @@ def in_turn(n_missing: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.lexsort((np.random.default_rng([TIES, 0]).random(len(n_missing)), n_missing))
 
 
-def fill_table(X: Array, *, solving: Showing = no_progress, counting: Showing = no_progress) -> tuple[Array, bool]:
-    """Return rows with missing entries filled in, float64, and whether Ctrl-C ended it.
+class Filled(NamedTuple):
+    """Rows with missing entries filled in, float64, whether Ctrl-C ended it, and against how many rows most were."""
+
+    A: Array
+    interrupted: bool
+    against: int
+
+
+def fill_table(X: Array, *, solving: Showing = no_progress, counting: Showing = no_progress) -> Filled:
+    """Return rows with missing entries filled in.
 
     `solving` gives a context with a callback for each iteration over the rows completed together, `counting` one for
     each block of the others. After Ctrl-C what is left comes from the nearest rows.
@@ -335,25 +360,47 @@ def fill_table(X: Array, *, solving: Showing = no_progress, counting: Showing = 
     A = X.astype(np.float64)
     n_missing = np.isnan(A).sum(axis=1)
     order, done = in_turn(n_missing), int((n_missing == 0).sum())
-    if done < ENOUGH:
-        done = min(TOGETHER, len(A))
-        first = order[:done]
-        with solving("filling in", MAX_ITER) as callback:
-            result = complete(A[first], max_iter=MAX_ITER, callback=callback)
-        A[first] = result.A
-        if result.stop_reason == "interrupted":
-            return fill_from(A[first], A), True
-    scale = float(np.sqrt(median_observed_squared_distance(X))) or 1.0
+    most, against = 0, min(len(A), TOGETHER)
     try:
+        if not _are_enough(A[order[:done]], A[order[done:]]):
+            most = min(len(A), TOGETHER)
+            first = order[:most]
+            with solving("filling in", MAX_ITER) as callback:
+                result = complete(A[first], max_iter=MAX_ITER, callback=callback)
+            A[first], done = result.A, most
+            if result.stop_reason == "interrupted":
+                return Filled(fill_from(A[first], A), True, against)
+        scale = float(np.sqrt(median_observed_squared_distance(X))) or 1.0
         with counting("filling in", len(A)) as callback:
             while done < len(A):
                 batch = order[done:] if done >= TOGETHER else order[done : 2 * done]
                 reference = A[order[: min(done, TOGETHER)]]
                 A[batch] = Filler(reference, scale).fill(A[batch], callback and partial(_later, callback, done))
                 done += len(batch)
+                if len(batch) > most:
+                    most, against = len(batch), len(reference)
     except KeyboardInterrupt:
-        return fill_from(A[order[:done]], A), True
-    return A, False
+        return Filled(fill_from(A[order[:done]], A), True, against)
+    return Filled(A, False, against)
+
+
+def _are_enough(L: Array, others: Array) -> bool:
+    """Return whether the rows `L`, which lack nothing, are enough to fill in others against them.
+
+    They are not where the error of entries that are hidden in some of them falls so fast with their number that it
+    would be far smaller with all rows that can be completed together.
+    """
+    more = min(len(L) + len(others), TOGETHER) / max(len(L), 1)
+    if len(L) < ENOUGH or more <= MORE_ROWS:
+        return len(L) >= ENOUGH
+    held = 2 * np.arange(min(len(L) // 2, HELD))
+    hidden = np.isnan(others[np.linspace(0, len(others) - 1, held.size).astype(np.intp)])
+    unknown, scale = np.where(hidden, np.nan, L[held]), float(np.sqrt(median_observed_squared_distance(L))) or 1.0
+    both = (L, held), (L[::2], held // 2)
+    of_all, of_half = (
+        np.linalg.norm(fill_without(rows, scale, unknown, left_out) - L[held]) for rows, left_out in both
+    )
+    return bool(of_all >= WORTH_IT ** (1.0 / np.log2(more)) * of_half)
 
 
 def _later(callback: Callable[[int, float], None], before: int, done: int, value: float) -> None:

@@ -22,7 +22,7 @@ from kernmend.repair.calibrate import (
     calibrate,
     choose_filling,
 )
-from kernmend.repair.completion import fill_table, no_progress
+from kernmend.repair.completion import TOGETHER, Filled, fill_table, no_progress
 from kernmend.repair.conformal import Fitted, calibrate_intervals
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import Mask, RowMender, leave_units
@@ -78,7 +78,7 @@ class Learner:
 
     def learn_inside(self, X: Array, units: Units, good: Mask = None, wrong: Mask = None) -> "Learned":
         """Return what was learned from rows that are in `units` already; so are the mended ones."""
-        filled, interrupted = self.complete(X)
+        filled, interrupted, against = self.complete(X)
         detector, found = self.find(filled, good, wrong)
         mender = self.mender(units, filled, found.rows)
         kernels, errors = self._kernels(mender), self._errors(X.shape[1])
@@ -104,7 +104,7 @@ class Learner:
         rows = RowMender(
             units, mender, settings, detector, filling, by_entries, tolerance, **budget, unsure=self.unsure
         )
-        return self._mended(rows, X, filled, found, chosen)
+        return self._mended(rows, Fitted(X, filled, filled, found, against), chosen)
 
     def find(self, filled: Array, good: Mask = None, wrong: Mask = None) -> tuple[Detector, Found]:
         """Return what tells wrong rows, and what it found of these, which lack nothing."""
@@ -116,17 +116,17 @@ class Learner:
     def find_only(self, X: Array) -> tuple[RowMender, Found]:
         """Return what judges rows as a fit would, and what it found of these; nothing is chosen for mending."""
         units = self.units(X)
-        filled, _ = self.complete(units.enter(X))
+        filled = self.complete(units.enter(X)).A
         detector, found = self.find(filled)
         middle = Settings(RBF(1.0), 1e-5, RowError, 0.5)
         mender = self.mender(units, filled, found.rows)
         return RowMender(units, mender, middle, detector, None, False, np.inf, self.max_iter, self.tol), found
 
-    def complete(self, X: Array) -> tuple[Array, bool]:
-        """Return rows with missing entries filled in, and whether Ctrl-C ended it."""
+    def complete(self, X: Array) -> Filled:
+        """Return rows with missing entries filled in."""
         X = X.astype(np.float64, copy=False)
         if not np.isnan(X).any():
-            return X, False
+            return Filled(X, False, min(len(X), TOGETHER))
         return fill_table(X, solving=self.solving, counting=self.counting)
 
     def mender(self, units: Units, X: Array, bad: NDArray[np.bool_]) -> Mender:
@@ -136,9 +136,10 @@ class Learner:
         cutoff = None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)
         return Mender(good, resolve_bounds(units.bounds(self.bounds), good), lam, cutoff)
 
-    def _mended(self, rows: RowMender, X: Array, filled: Array, found: Found, chosen: Calibration) -> "Learned":
+    def _mended(self, rows: RowMender, fitted: Fitted, chosen: Calibration) -> "Learned":
         """Return what was learned, with the flagged rows mended by the settings found, and how sure that is."""
-        found = rows.within_bounds(filled, found)
+        X, filled = fitted.X, fitted.filled
+        found = rows.within_bounds(filled, fitted.found)
         mended, totals, converged = filled, [0.0, 0.0], True
         if rows.mender.L.shape[0] < len(X):
             # Missing entries of rows that were not flagged are filled in already.
@@ -146,7 +147,7 @@ class Learner:
             mended, totals, converged = rows.mend_found(known, filled, found)
         per_row = rows.per_row(X, mended, found)
         if self.interval is not None:
-            intervals = calibrate_intervals(rows, Fitted(X, filled, mended, found), self.interval, self.seed)
+            intervals = calibrate_intervals(rows, fitted._replace(mended=mended, found=found), self.interval, self.seed)
             rows = replace(rows, intervals=intervals)
         recovered = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X)
         recovered, sure = rows.trust(X, recovered, found)

@@ -23,6 +23,8 @@ from kernmend.solvers.reference import Reference, mend_rows
 MAX_REFERENCE = 600
 # Largest change of an entry at a start, in typical differences of an entry.
 START_BOUND = 3.0
+# First step of a row, as a share of the typical distance of two rows in the entries that may change.
+FIRST_STEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,10 @@ class Mender:
     ) -> tuple[Array, list[float], bool]:
         """Return what `mend_rows` does; `lam` has the weight of the error of each row, None is that of the settings."""
         lam = np.asarray(self.lam(settings)) if lam is None else lam
-        budget: dict[str, Any] = {"scale": 0.1 * self.scale, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
+        # The first step, a tenth of the typical distance of two rows in the entries that may change.
+        share = 1.0 if free is None else free.mean(axis=1)
+        step = FIRST_STEP * self.scale * np.sqrt(share)
+        budget: dict[str, Any] = {"scale": step, "bounds": self.bounds, "max_iter": max_iter, "tol": tol}
         within = self._within(X, settings, start, free)
         if within is None:
             return mend_rows(self.reference(settings), start, self.error(settings, X), lam, free=free, **budget)

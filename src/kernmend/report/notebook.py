@@ -33,7 +33,11 @@ def as_line(mended: Any) -> str:
 
 def as_html(mended: Any, log: ChangeLog) -> str:
     """Return the same with the worst rows before and after, as HTML; `log` holds the changes of these rows."""
-    rows, digits = list(dict.fromkeys(log.row.tolist())), getattr(mended._source, "formats", None) is None
+    scores = {row: float(score) if is_number(score) else -np.inf for row, score in zip(log.row, log.score, strict=True)}
+    rows, digits = (
+        sorted(scores, key=scores.__getitem__, reverse=True),
+        getattr(mended._source, "formats", None) is None,
+    )
     lines = []
     for row in rows:
         places = np.flatnonzero(log.row == row)

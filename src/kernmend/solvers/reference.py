@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
 
 from kernmend._typing import Array
 from kernmend.linalg.distances import THIN, few_threads
-from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import ErrorModel
 from kernmend.model.kernels import FixedRows, Kernel
 from kernmend.solvers.rows import Some, minimise_rows
@@ -140,13 +140,15 @@ class Others:
     left_out: NDArray[np.intp]
 
     @classmethod
-    def of(cls, kernel: Kernel, L: Array, ridge: float, cutoff: float, left_out: NDArray[np.intp]) -> "Others":
-        """Return the spans of the rows `L` but one; ridge and cut-off are those of `Reference.with_ridge`."""
-        s, U = eigenpairs(kernel.gram(L))
-        reference = Reference.with_ridge(kernel, L, s, U, ridge, cutoff)
-        # Eigenvalues that were left out are about 0.
-        small = np.square(U[:, : s.size - reference.rank]).sum(axis=1)
-        return cls(reference, np.square(reference.V).sum(axis=1) + small / reference.eps, left_out)
+    def of(cls, kernel: Kernel, L: Array, ridge: float, left_out: NDArray[np.intp]) -> "Others":
+        """Return the spans of the rows `L` but one; the ridge is that of `Reference.with_ridge`.
+
+        They come from a Cholesky factor, which takes a fifth of the time of all eigenpairs: few rows are mended.
+        """
+        K, eps = kernel.gram(L), ridge * (float(np.mean(kernel.diag(L))) or 1.0)
+        K.flat[:: len(L) + 1] += eps
+        V: Array = dtrtri(np.linalg.cholesky(K).T)[0]  # V V' = (K + eps I)^-1
+        return cls(Reference(kernel, L, V, eps), np.square(V).sum(axis=1), left_out)
 
     @property
     def L(self) -> Array:
@@ -186,7 +188,7 @@ def mend_rows(
     error: ErrorModel,
     lam: float | Array,
     *,
-    scale: float = 1.0,
+    scale: float | Array = 1.0,
     bounds: tuple[Array, Array] | None = None,
     free: NDArray[np.bool_] | None = None,
     max_iter: int = 100,
@@ -216,9 +218,12 @@ def mend_rows(
 
 
 def move_into_span(
-    reference: Reference | Others, A: Array, free: NDArray[np.bool_], *, scale: float, max_iter: int, tol: float = 1e-5
+    reference: Reference | Others, A: Array, free: NDArray[np.bool_], *, scale: Array, max_iter: int, tol: float = 1e-5
 ) -> Array:
-    """Return the rows `A` with free entries moved to minimise log(dist2(a) + eps); nothing holds them back."""
+    """Return the rows `A` with free entries moved to minimise log(dist2(a) + eps); nothing holds them back.
+
+    `scale` is the length of the first step of each row.
+    """
 
     def objective(rows: Array, index: NDArray[np.intp]) -> tuple[Array, Callable[[Some], Array]]:
         dist2, of_square = reference.rows(index).squared_values(rows)
