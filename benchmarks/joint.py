@@ -207,8 +207,10 @@ def _best(each: Set, seed: int) -> str:
 def _filled(truth: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Return rows with wrong entries filled in, by that way of `error='auto'` which is best on the truth."""
     detector, found = Detector.fit(X)
-    first = Trial.of(X, found.rows, detector, 0).first
-    return find_entries(Mender(X[~found.rows]), X, found.rows, first, lambda A: _total(truth, X, A))[1]
+    wrong, rows = found.rows, X.copy()
+    first = Trial.of(X, wrong, detector, 0).first
+    rows[wrong] = find_entries(Mender(X[~wrong]), X[wrong], first, lambda A: np.sum((A - truth[wrong]) ** 2))[1]
+    return rows
 
 
 def _total(truth: np.ndarray, X: np.ndarray, A: np.ndarray) -> float:

@@ -15,11 +15,12 @@ from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import EntryError, KernelError
 from kernmend.model.kernels import RBF, Polynomial
 from kernmend.model.tuning import pulls
-from kernmend.repair import joint_plan, joint_trial
+from kernmend.repair import joint_choice, joint_plan, joint_trial
+from kernmend.repair.calibrate import HELD_OUT
 from kernmend.repair.joint import Problem, solve_nuclear
 from kernmend.repair.joint_choice import choose, path_cost, polynomial_kernels, rbf_kernels
 from kernmend.repair.joint_entries import PAIRS, find_entries
-from kernmend.repair.joint_trial import SEARCH_ITERATIONS, START, Trial, inject, mend_first, start_of
+from kernmend.repair.joint_trial import START, Trial, inject, mend_first, start_of
 from kernmend.repair.mender import Mender, Settings
 
 
@@ -49,6 +50,15 @@ def test_outliers_of_a_circle_return_to_it(mended):
     assert surface.distance(est.recovered_[bad]).mean() < 0.05 * surface.distance(X[bad]).mean()
     assert np.linalg.norm((est.recovered_ - X)[~bad], axis=1).mean() < 0.02
     assert est.choice_cost_ < 0.3
+
+
+def test_a_fit_does_not_return_outliers_that_a_trial_brings_back_to_where_they_were():
+    surface = make_circle(80, random_state=4)
+    X, _ = uniform_outliers(surface.X, 0.1, low=-1.5, high=1.5, random_state=104)
+    bad = surface.distance(X) > 0.1
+    est = KernelLowRank().fit(X)
+    left = surface.distance(est.recovered_[bad]).mean() / surface.distance(X[bad]).mean()
+    assert left < 0.1  # 0.4 from two thirds of the way
 
 
 def test_summary_and_report_say_how_it_was_chosen(mended):
@@ -194,13 +204,14 @@ def test_entries_of_a_surface_can_be_told_and_those_of_noise_cannot():
     assert costs[1] > 0.6
 
 
-def test_wrong_rows_start_on_their_way_to_where_they_are_mended_once(monkeypatch):
-    X = circle()[1]
+@pytest.mark.parametrize(("make", "share"), [(circle, 1.0), (wide, START)])
+def test_wrong_rows_start_on_their_way_to_where_they_are_mended_once(make, share, monkeypatch):
+    X = make()[1]
     detector, found = Detector.fit(X)
     trial = Trial.of(X, found.rows, detector, 0)
     mender, wrong = Mender(X[~found.rows]), X[found.rows]
     moved, mended = (each(mender, wrong, trial.first) - wrong for each in (start_of, mend_first))
-    np.testing.assert_allclose(moved, START * mended)
+    np.testing.assert_allclose(moved, share * mended, atol=1e-12)
     assert np.linalg.norm(mended) > 0
     monkeypatch.setattr(joint_trial, "MANY_ROWS", len(X) - 1)
     np.testing.assert_array_equal(start_of(mender, wrong, trial.first) - wrong, mended)
@@ -283,14 +294,33 @@ def test_what_counts_as_changed_is_the_best_of_all_pairs_against_the_good_rows()
     mender = Mender(truth[~bad])
 
     def left(A):
-        return float(np.sum((A - truth) ** 2))
+        return float(np.sum((A - truth[bad]) ** 2))
 
-    settings, filled = find_entries(mender, X, bad, first, left)
-    costs = {}
-    for refit, grow in PAIRS:
-        A = X.copy()
-        A[bad] = mender.mend(X[bad], replace(first, refit=refit, grow=grow), max_iter=SEARCH_ITERATIONS)
-        costs[refit, grow] = left(A)
+    settings, filled = find_entries(mender, X[bad], first, left)
+    costs = {
+        (refit, grow): left(mend_first(mender, X[bad], replace(first, refit=refit, grow=grow))) for refit, grow in PAIRS
+    }
     assert costs[settings.refit, settings.grow] == pytest.approx(min(costs.values()))
     assert left(filled) == pytest.approx(min(costs.values()))
-    np.testing.assert_array_equal(filled[~bad], X[~bad])
+
+
+def test_what_counts_as_changed_is_chosen_on_all_rows_that_were_held_out(monkeypatch):
+    _, X, _ = covered_curves()
+    detector, found = Detector.fit(X)
+    trial = Trial.of(X, found.rows, detector, 0)
+    count = int(trial.wrong.sum())
+    assert len(trial.injected) == len(trial.held) == int(HELD_OUT * (~found.rows).sum()) > count
+    np.testing.assert_array_equal(trial.injected[:count], trial.rows[trial.wrong])
+    np.testing.assert_array_equal(trial.held[:count], trial.truth[trial.wrong])
+    seen = []
+
+    def spy(mender, rows, first, left):
+        seen.append((rows, left(trial.held)))
+        return find_entries(mender, rows, first, left)
+
+    monkeypatch.setattr(joint_choice, "find_entries", spy)
+    settings, rows = joint_choice.Search(trial, tuple(rbf_kernels(X)), None, None).entries
+    np.testing.assert_array_equal(seen[0][0], trial.injected)
+    assert seen[0][1] == 0.0
+    np.testing.assert_array_equal(rows[~trial.wrong], trial.rows[~trial.wrong])
+    np.testing.assert_array_equal(rows[trial.wrong], mend_first(trial.mender, trial.injected, settings)[:count])

@@ -275,8 +275,10 @@ class Search:
         """How wrong entries are found, and the trial's rows with these filled in; None if rows are wrong as a whole."""
         if not self.trial.first.error.by_entry:
             return None
-        trial = self.trial
-        return find_entries(trial.mender, trial.rows, trial.wrong, trial.first, trial.left)
+        trial, rows = self.trial, self.trial.rows.copy()
+        settings, filled = find_entries(trial.mender, trial.injected, trial.first, lambda A: trial.off(A, trial.held))
+        rows[trial.wrong] = filled[: int(trial.wrong.sum())]
+        return settings, rows
 
     def climb(self, error: type[RowSum], start: Setting | None = None) -> Setting:
         """Return the best setting found with an error model, axis by axis from a start or the best of several."""
