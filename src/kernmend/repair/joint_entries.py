@@ -8,6 +8,7 @@ injected errors like all else.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,8 @@ def find_entries(
     counts as changed would be chosen too high. `left` says how far rows are from what they should be. What all pairs
     have in common is done once.
     """
-    found, budget = [], {"max_iter": SEARCH_ITERATIONS, "tol": SEARCH_TOL}
+    found: list[tuple[Settings, Array]] = []
+    budget: dict[str, Any] = {"max_iter": SEARCH_ITERATIONS, "tol": SEARCH_TOL}
     start = mender.start(rows, first.error)
     changed = mender.mend(rows, replace(first, refit=0.0, grow=0), start=start, **budget)
     for refit, grow in PAIRS:
