@@ -144,6 +144,19 @@ def test_the_choice_is_the_best_of_what_was_tried_and_the_same_again():
     assert (first.rho, first.lam, first.kernel, first.cost) == (again.rho, again.lam, again.kernel, again.cost)
 
 
+def test_where_no_setting_is_worth_it_the_reason_has_the_cost_of_the_best(monkeypatch):
+    X = wide()[1]
+    kept = KernelLowRank(tol=1e-4).fit(X)
+    monkeypatch.setattr(joint_choice, "WORTH", 0.5 * kept.choice_cost_)
+    with pytest.warns(NothingMendedWarning):
+        est = KernelLowRank(tol=1e-4).fit(X)
+    np.testing.assert_array_equal(est.recovered_, X)
+    assert (est.choice_cost_, est.lam_, est.rho_) == (kept.choice_cost_, None, None)
+    assert f"leaves {100 * est.choice_cost_:.0f} %" in est.summary()
+    facts = {fact["name"]: fact["why"] for fact in est.report_data()["parameters"]}
+    assert f"leaves {100 * est.choice_cost_:.0f} %" in facts["gamma"]
+
+
 def test_lam_follows_the_pulls_on_good_rows_where_there_are_more_than_in_a_trial():
     truth, X, bad = wide(n=500)
     choice = choose(X, kernels=rbf_kernels(X), errors=[KernelError])

@@ -167,7 +167,8 @@ def choose(
     best = search.best(errors)
     cost = search.cost(best)
     if cost > WORTH:
-        reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
+        least = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
+        reason = f"{least}, and the best of {len(search.tried)} leaves {100 * cost:.0f} %"
         return replace(nothing, kernel=best.kernel, error=best.error, cost=cost, reason=reason, tried=search.tried)
     reason = f"the best of {len(search.tried)} settings on injected errors"
     final = search.among_all(best, X, flags)
