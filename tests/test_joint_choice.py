@@ -244,10 +244,21 @@ def test_the_path_of_many_rows_has_to_be_asked_for(monkeypatch):
     assert not asked._path(X, None).nothing
 
 
-def test_a_clean_surface_comes_back_bit_for_bit_with_errors_of_entries():
-    X = make_cubic_surface(100, 20, random_state=72)
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize(("n", "d", "seed"), [(100, 20, 72), (100, 20, 11), (80, 10, 11), (100, 6, 12)])
+def test_a_clean_surface_comes_back_bit_for_bit_with_errors_of_entries(n, d, seed, kernel):
+    X = make_cubic_surface(n, d, random_state=seed)
     with pytest.warns(NothingMendedWarning):
-        np.testing.assert_array_equal(KernelLowRank(error="entries").fit_transform(X), X)
+        np.testing.assert_array_equal(KernelLowRank(error="entries", kernel=kernel).fit_transform(X), X)
+
+
+@pytest.mark.parametrize(("share", "left"), [(0.02, 0.5), (0.5, 0.8)])
+def test_few_and_many_wrong_entries_of_a_small_surface_are_mended(share, left):
+    truth = make_cubic_surface(80, 10, random_state=13)
+    rng = np.random.default_rng(113)
+    X = truth + (rng.random(truth.shape) < share) * rng.standard_normal(truth.shape)
+    A = KernelLowRank(error="entries").fit_transform(X)
+    assert np.linalg.norm(A - truth) < left * np.linalg.norm(X - truth)
 
 
 def test_a_given_gram_needs_all_parameters():
