@@ -15,11 +15,12 @@ from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import EntryError, KernelError
 from kernmend.model.kernels import RBF, Polynomial
 from kernmend.model.tuning import pulls
-from kernmend.repair import joint_plan, joint_trial
+from kernmend.repair import joint_choice, joint_plan, joint_trial
+from kernmend.repair.calibrate import HELD_OUT
 from kernmend.repair.joint import Problem, solve_nuclear
 from kernmend.repair.joint_choice import choose, path_cost, polynomial_kernels, rbf_kernels
 from kernmend.repair.joint_entries import PAIRS, find_entries
-from kernmend.repair.joint_trial import SEARCH_ITERATIONS, START, Trial, inject, mend_first, start_of
+from kernmend.repair.joint_trial import START, Trial, inject, mend_first, start_of
 from kernmend.repair.mender import Mender, Settings
 
 
@@ -49,6 +50,15 @@ def test_outliers_of_a_circle_return_to_it(mended):
     assert surface.distance(est.recovered_[bad]).mean() < 0.05 * surface.distance(X[bad]).mean()
     assert np.linalg.norm((est.recovered_ - X)[~bad], axis=1).mean() < 0.02
     assert est.choice_cost_ < 0.3
+
+
+def test_a_fit_does_not_return_outliers_that_a_trial_brings_back_to_where_they_were():
+    surface = make_circle(80, random_state=4)
+    X, _ = uniform_outliers(surface.X, 0.1, low=-1.5, high=1.5, random_state=104)
+    bad = surface.distance(X) > 0.1
+    est = KernelLowRank().fit(X)
+    left = surface.distance(est.recovered_[bad]).mean() / surface.distance(X[bad]).mean()
+    assert left < 0.1  # 0.4 from two thirds of the way
 
 
 def test_summary_and_report_say_how_it_was_chosen(mended):
@@ -134,6 +144,19 @@ def test_the_choice_is_the_best_of_what_was_tried_and_the_same_again():
     assert (first.rho, first.lam, first.kernel, first.cost) == (again.rho, again.lam, again.kernel, again.cost)
 
 
+def test_where_no_setting_is_worth_it_the_reason_has_the_cost_of_the_best(monkeypatch):
+    X = wide()[1]
+    kept = KernelLowRank(tol=1e-4).fit(X)
+    monkeypatch.setattr(joint_choice, "WORTH", 0.5 * kept.choice_cost_)
+    with pytest.warns(NothingMendedWarning):
+        est = KernelLowRank(tol=1e-4).fit(X)
+    np.testing.assert_array_equal(est.recovered_, X)
+    assert (est.choice_cost_, est.lam_, est.rho_) == (kept.choice_cost_, None, None)
+    assert f"leaves {100 * est.choice_cost_:.0f} %" in est.summary()
+    facts = {fact["name"]: fact["why"] for fact in est.report_data()["parameters"]}
+    assert f"leaves {100 * est.choice_cost_:.0f} %" in facts["gamma"]
+
+
 def test_lam_follows_the_pulls_on_good_rows_where_there_are_more_than_in_a_trial():
     truth, X, bad = wide(n=500)
     choice = choose(X, kernels=rbf_kernels(X), errors=[KernelError])
@@ -194,13 +217,14 @@ def test_entries_of_a_surface_can_be_told_and_those_of_noise_cannot():
     assert costs[1] > 0.6
 
 
-def test_wrong_rows_start_on_their_way_to_where_they_are_mended_once(monkeypatch):
-    X = circle()[1]
+@pytest.mark.parametrize(("make", "share"), [(circle, 1.0), (wide, START)])
+def test_wrong_rows_start_on_their_way_to_where_they_are_mended_once(make, share, monkeypatch):
+    X = make()[1]
     detector, found = Detector.fit(X)
     trial = Trial.of(X, found.rows, detector, 0)
     mender, wrong = Mender(X[~found.rows]), X[found.rows]
     moved, mended = (each(mender, wrong, trial.first) - wrong for each in (start_of, mend_first))
-    np.testing.assert_allclose(moved, START * mended)
+    np.testing.assert_allclose(moved, share * mended, atol=1e-12)
     assert np.linalg.norm(mended) > 0
     monkeypatch.setattr(joint_trial, "MANY_ROWS", len(X) - 1)
     np.testing.assert_array_equal(start_of(mender, wrong, trial.first) - wrong, mended)
@@ -220,10 +244,21 @@ def test_the_path_of_many_rows_has_to_be_asked_for(monkeypatch):
     assert not asked._path(X, None).nothing
 
 
-def test_a_clean_surface_comes_back_bit_for_bit_with_errors_of_entries():
-    X = make_cubic_surface(100, 20, random_state=72)
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize(("n", "d", "seed"), [(100, 20, 72), (100, 20, 11), (80, 10, 11), (100, 6, 12)])
+def test_a_clean_surface_comes_back_bit_for_bit_with_errors_of_entries(n, d, seed, kernel):
+    X = make_cubic_surface(n, d, random_state=seed)
     with pytest.warns(NothingMendedWarning):
-        np.testing.assert_array_equal(KernelLowRank(error="entries").fit_transform(X), X)
+        np.testing.assert_array_equal(KernelLowRank(error="entries", kernel=kernel).fit_transform(X), X)
+
+
+@pytest.mark.parametrize(("share", "left"), [(0.02, 0.5), (0.5, 0.8)])
+def test_few_and_many_wrong_entries_of_a_small_surface_are_mended(share, left):
+    truth = make_cubic_surface(80, 10, random_state=13)
+    rng = np.random.default_rng(113)
+    X = truth + (rng.random(truth.shape) < share) * rng.standard_normal(truth.shape)
+    A = KernelLowRank(error="entries").fit_transform(X)
+    assert np.linalg.norm(A - truth) < left * np.linalg.norm(X - truth)
 
 
 def test_a_given_gram_needs_all_parameters():
@@ -283,14 +318,33 @@ def test_what_counts_as_changed_is_the_best_of_all_pairs_against_the_good_rows()
     mender = Mender(truth[~bad])
 
     def left(A):
-        return float(np.sum((A - truth) ** 2))
+        return float(np.sum((A - truth[bad]) ** 2))
 
-    settings, filled = find_entries(mender, X, bad, first, left)
-    costs = {}
-    for refit, grow in PAIRS:
-        A = X.copy()
-        A[bad] = mender.mend(X[bad], replace(first, refit=refit, grow=grow), max_iter=SEARCH_ITERATIONS)
-        costs[refit, grow] = left(A)
+    settings, filled = find_entries(mender, X[bad], first, left)
+    costs = {
+        (refit, grow): left(mend_first(mender, X[bad], replace(first, refit=refit, grow=grow))) for refit, grow in PAIRS
+    }
     assert costs[settings.refit, settings.grow] == pytest.approx(min(costs.values()))
     assert left(filled) == pytest.approx(min(costs.values()))
-    np.testing.assert_array_equal(filled[~bad], X[~bad])
+
+
+def test_what_counts_as_changed_is_chosen_on_all_rows_that_were_held_out(monkeypatch):
+    _, X, _ = covered_curves()
+    detector, found = Detector.fit(X)
+    trial = Trial.of(X, found.rows, detector, 0)
+    count = int(trial.wrong.sum())
+    assert len(trial.injected) == len(trial.held) == int(HELD_OUT * (~found.rows).sum()) > count
+    np.testing.assert_array_equal(trial.injected[:count], trial.rows[trial.wrong])
+    np.testing.assert_array_equal(trial.held[:count], trial.truth[trial.wrong])
+    seen = []
+
+    def spy(mender, rows, first, left):
+        seen.append((rows, left(trial.held)))
+        return find_entries(mender, rows, first, left)
+
+    monkeypatch.setattr(joint_choice, "find_entries", spy)
+    settings, rows = joint_choice.Search(trial, tuple(rbf_kernels(X)), None, None).entries
+    np.testing.assert_array_equal(seen[0][0], trial.injected)
+    assert seen[0][1] == 0.0
+    np.testing.assert_array_equal(rows[~trial.wrong], trial.rows[~trial.wrong])
+    np.testing.assert_array_equal(rows[trial.wrong], mend_first(trial.mender, trial.injected, settings)[:count])

@@ -69,8 +69,8 @@ class KernelLowRank(KernelModel):
         "kernel" then.
     penalty : {"auto", "nuclear", "schatten"}, default="auto"
         The paper's, or Schatten-1/2 on a path, which is better where every row has wrong entries. "auto" is "schatten"
-        for errors of entries in data with at least twice as many rows as columns (and rho="auto") if it brings injected
-        entries back, else "nuclear".
+        for errors of entries in data with at least twice as many rows as columns (rho="auto", no polynomial kernel) if
+        it brings injected entries back, else "nuclear".
     solver : {"reduced", "alternating", "alternating-parallel"}, default="reduced"
         "reduced" eliminates B and is by far the fastest; "alternating" is the paper's Algorithm 1, row by row;
         "alternating-parallel" updates all rows at once.

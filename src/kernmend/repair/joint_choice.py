@@ -167,7 +167,8 @@ def choose(
     best = search.best(errors)
     cost = search.cost(best)
     if cost > WORTH:
-        reason = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
+        least = f"no setting leaves less than {100 * WORTH:g} % of what doing nothing leaves of injected errors"
+        reason = f"{least}, and the best of {len(search.tried)} leaves {100 * cost:.0f} %"
         return replace(nothing, kernel=best.kernel, error=best.error, cost=cost, reason=reason, tried=search.tried)
     reason = f"the best of {len(search.tried)} settings on injected errors"
     final = search.among_all(best, X, flags)
@@ -275,8 +276,10 @@ class Search:
         """How wrong entries are found, and the trial's rows with these filled in; None if rows are wrong as a whole."""
         if not self.trial.first.error.by_entry:
             return None
-        trial = self.trial
-        return find_entries(trial.mender, trial.rows, trial.wrong, trial.first, trial.left)
+        trial, rows = self.trial, self.trial.rows.copy()
+        settings, filled = find_entries(trial.mender, trial.injected, trial.first, lambda A: trial.off(A, trial.held))
+        rows[trial.wrong] = filled[: int(trial.wrong.sum())]
+        return settings, rows
 
     def climb(self, error: type[RowSum], start: Setting | None = None) -> Setting:
         """Return the best setting found with an error model, axis by axis from a start or the best of several."""
