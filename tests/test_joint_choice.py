@@ -67,6 +67,7 @@ def test_summary_and_report_say_how_it_was_chosen(mended):
     assert f"leaves {100 * est.choice_cost_:.0f} % of what doing nothing leaves" in est.summary()
     facts = {fact["name"]: fact["why"] for fact in est.report_data()["parameters"]}
     assert "settings on injected errors" in facts["gamma"]
+    assert "coef0" not in facts  # of another kernel: nothing was chosen of it
 
 
 @pytest.mark.parametrize("error", ["kernel", "rows", "entries", "auto"])

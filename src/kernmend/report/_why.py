@@ -63,7 +63,7 @@ def parameter_facts(est: Any) -> list[dict[str, str]]:
     facts = [
         _fact(name, given[name], getattr(est, f"{name}_"), _reason(est, name, given[name]))
         for name in ("kernel", "gamma", "coef0", "lam", "rho", "error", "C", "sigma", "feature_gamma")
-        if hasattr(est, f"{name}_") and name in given
+        if hasattr(est, f"{name}_") and name in given and not _of_another_kernel(est, name)
     ]
     facts.append(_fact("rank", None, est.rank_, "dimensions that the mended data has, above the cut-off"))
     facts.append(_fact("threshold", None, est.threshold_, _threshold_reason(est, given)))
@@ -74,6 +74,11 @@ def parameter_facts(est: Any) -> list[dict[str, str]]:
         if name not in named and _changed(inner, name)
     ]
     return facts
+
+
+def _of_another_kernel(est: Any, name: str) -> bool:
+    """Return whether it is a parameter of kernels which the one that was used does not have."""
+    return name in ("gamma", "coef0") and getattr(est, f"{name}_") is None
 
 
 def _kind(est: Any) -> str:
