@@ -17,6 +17,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from kernmend._typing import Array
 from kernmend.detect import Found
+from kernmend.detect.scores import LANDMARKS
 from kernmend.linalg.distances import median_squared_distance
 from kernmend.model.kernels import RBF
 from kernmend.repair.learn import Learner, widths
@@ -28,16 +29,16 @@ Index = NDArray[np.intp]
 # Added to the seed of the draw. Data made with the same seed, np.random.default_rng(0), would be drawn by the very
 # numbers it is made of: the landmarks of a circle would be one half of it.
 DRAW = 0x6C6D
-# Landmarks that "auto" takes at least: detection holds rows against 800 good ones, which
-# are among them if a fifth is wrong. With 500 the F1 on a swiss roll and on a torus is 0.1 lower (`benchmarks
-# landmarks`).
-LEAST_LANDMARKS = 1000
-# Landmarks that "auto" takes at most, and rows up to which all are: with 4,000 nothing is found better there, in twice
-# the time.
+# Landmarks that "auto" takes at most, and rows up to which all are, for memory and time: an array of the landmarks by
+# each other then has 32 MB, and a fit of 5,000 × 5 stays below 250 MB (`benchmarks missing`); with 4,000 such an array
+# has 128 MB, a factorisation takes eight times as long, and nothing is found better.
 AUTO_LANDMARKS = 2000
 # Rows whose distance from the span of the landmarks is looked at, and the share of them that counts, the nearest: the
 # others may be wrong. The standard error of that share is 3 %.
 PROBES, NEAREST_SHARE = 200, 0.8
+# Landmarks that "auto" takes at least: as many good rows are then among them as detection holds rows against. With 500
+# the F1 on a swiss roll and on a torus is 0.1 lower (`benchmarks landmarks`).
+LEAST_LANDMARKS = int(LANDMARKS / NEAREST_SHARE)
 # Squared distance from the span, as a share of k(x, x), up to which a row adds nothing: a hundredth of its length. A
 # swiss roll and a torus are at 1e-3 with 500 landmarks, which are too few, and at 1e-5 with 1,000, which are enough.
 IN_SPAN = 1e-4
