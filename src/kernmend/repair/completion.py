@@ -58,9 +58,9 @@ TOGETHER = 600
 # Rows that lack nothing from which on it is tried, on `HELD` of them, whether these are enough to fill in the others.
 ENOUGH, HELD = 50, 30
 # They are not where completing rows together would leave less than this share of the error, by how it falls from half
-# of them to all. That is 17 % and less on five cubic surfaces with 5 % missing (`missing`), where filling in against
-# the complete rows leaves 18 times as much; 40 % and more on digits, tables and noisy surfaces, where it leaves 8 %
-# more at most, in a tenth to a fifth of the time.
+# of them to all. That is 17 % and less on five cubic surfaces with 3 to 7 % missing, where filling in against the
+# complete rows leaves ten times as much and more (5 %: `missing`); 39 % and more on digits, tables and noisy surfaces,
+# where it leaves 8 % more at most, in a tenth to a fifth of the time.
 WORTH_IT = 0.25
 # Times as many rows from which on that can be: with fewer no error falls so far.
 MORE_ROWS = 1.25
