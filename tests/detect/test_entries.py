@@ -126,7 +126,7 @@ def test_what_is_filled_in_follows_a_curve():
 
 
 def threshold(n, d):
-    return float(np.log(4 * n * d / 0.05))
+    return float(np.log(3 * n * d / 0.05))
 
 
 def fitted(Z):

@@ -92,7 +92,7 @@ class KernelRecovery(Explained, KernelModel):
     outliers_ : ndarray of bool, shape (n_samples,)
         The rows that count as wrong: `outlier_scores_ > threshold_`.
     threshold_ : float
-        Always finite. At most -log10(alpha / (4 n)); lower where many rows are wrong and form a group of their own.
+        Always finite. At most -log10(alpha / (3 n)); lower where many rows are wrong and form a group of their own.
     suspects_ : ndarray of bool, shape (n_samples,)
         Rows that are unusual and were not changed.
     entry_scores_ : ndarray of shape (n_samples, n_features)
