@@ -46,8 +46,8 @@ def test_a_row_or_a_column_without_any_value_is_named():
         KernelRecovery().fit(row)
     with pytest.raises(ValueError, match="column 'y'"):
         KernelRecovery().fit(column)
-    for make in (KernelRecovery, KernelLowRank):
-        est = make(error="rows").fit(X)
+    for est in (KernelRecovery(error="rows"), KernelLowRank(error="rows", gamma=1.0, rho=100.0, lam=1.0)):
+        est.fit(X)
         with pytest.raises(ValueError, match=r"row [78]"):
             est.transform(row)
 
