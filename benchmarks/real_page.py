@@ -43,7 +43,8 @@ case without wrong rows has no F1 and no AUC, and one in which no entry is flagg
 
 SECONDS = """\
 Sums over the cases that every version has. A version that flags nothing has nothing to mend, so the last columns are of
-those cases alone in which every version flags rows: the same work.
+those cases alone in which every version flags rows: the same work. Versions ran on different days, the last one on
+another processor, beside other work: a ratio says little where it is near 1.
 
 """
 Case = tuple[str, str, str, str]
