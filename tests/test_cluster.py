@@ -62,9 +62,9 @@ def slow(X, seconds):
 def test_a_worker_that_is_killed_changes_nothing(client):
     X = noisy(800)
     lazy = slow(da.from_array(X, chunks=(40, 20)), 0.1)
-    est = recovery().fit(lazy)
+    est = recovery(tol=1e-8).fit(lazy)  # at 1e-6 the rounding of a batch moves a row by 5e-3 on some processors
     known = est.recovered_.compute()
-    np.testing.assert_allclose(known, recovery().fit(X).recovered_, atol=1e-3)
+    np.testing.assert_allclose(known, recovery(tol=1e-8).fit(X).recovered_, atol=1e-3)
     pids = client.run(os.getpid)
     futures = client.compute(list(est.recovered_.to_delayed().ravel()))
     while sum(future.done() for future in futures) < 3:
