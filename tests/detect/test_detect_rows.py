@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kernmend
 from kernmend.detect.detector import Detector
-from kernmend.detect.rows import Neighbours, RowDetector, combined, robust_slope
+from kernmend.detect.rows import SURE, Judgement, Neighbours, RowDetector, combined, robust_slope
 from kernmend.detect.scores import LANDMARKS, NEAREST, landmarks, nearest_rows
 from kernmend.linalg.distances import squared_distances
 
@@ -55,6 +55,59 @@ def test_rows_known_to_be_good_stay_in_the_reference():
     assert not np.equal(without.measure.span.L, Y[200]).all(axis=1).any()
     kept, _ = RowDetector.fit(Y, cap, good)
     assert np.equal(kept.measure.span.L, Y[200]).all(axis=1).any()
+
+
+def saddle(seed, n=60, wrong=6):
+    """Return points of z = x^2 - y^2, the first ones of which are anywhere."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.uniform(-1.0, 1.0, (2, n))
+    Y = np.stack([x, y, x**2 - y**2], axis=1)
+    Y[:wrong] = rng.uniform(-1.5, 1.5, (wrong, 3))
+    return Y
+
+
+def test_few_wrong_rows_do_not_hide_each_other():
+    """Six of sixty rows are wrong: 6 in 10 seeds were found while they were part of what rows are compared with."""
+    found = good = 0
+    for seed in range(10):
+        Y = saddle(seed)
+        detector, u = RowDetector.fit(Y, float(np.log(3 * len(Y) / 0.05)), nobody(Y))
+        found += np.count_nonzero(u[:6] > detector.threshold)
+        good += np.count_nonzero(u[6:] > detector.threshold)
+    assert found >= 30
+    assert good <= 5
+
+
+@settings(max_examples=10)
+@given(seeds)
+def test_rows_that_are_not_trusted_have_no_part_in_the_scores_of_others(seed):
+    Y = saddle(seed, 30, 5)
+    trusted, every = np.arange(30) >= 5, np.ones(30, dtype=bool)
+    scores = Judgement.of(Y, trusted, every).plain.scores
+    Y[:5] += rows(seed, 5, 3)
+    moved = Judgement.of(Y, trusted, every).plain.scores
+    np.testing.assert_allclose(moved[5:], scores[5:], rtol=1e-6, atol=1e-9)
+    assert np.isfinite(moved).all()
+
+
+def test_rows_are_judged_once_where_some_are_surely_wrong(monkeypatch):
+    of, trusted = Judgement.of.__func__, []
+
+    def note(cls, Y, some, count):
+        trusted.append(some)
+        return of(cls, Y, some, count)
+
+    monkeypatch.setattr(Judgement, "of", classmethod(note))
+    sure, doubtful = np.concatenate([circle(0), [[0.0, 0.0]]]), saddle(3)
+    RowDetector.fit(sure, 9.0, nobody(sure))
+    assert len(trusted) == 1
+    RowDetector.fit(doubtful, 9.0, nobody(doubtful))
+    assert len(trusted) == 3
+    assert trusted[1].all()
+    assert not trusted[2].all()
+    first = of(Judgement, doubtful, trusted[1], trusted[1]).probabilities()
+    assert first.max() <= SURE
+    np.testing.assert_array_equal(trusted[2], first <= 0.5)
 
 
 def test_the_cap_is_the_largest_threshold():

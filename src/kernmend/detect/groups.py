@@ -217,6 +217,11 @@ class TwoGroups:
         out: Array = np.append(1.0 - some.sum(), some)
         return out
 
+    def probability(self, scores: Array) -> Array:
+        """Return the probability of rows with these scores being wrong, if they are some of the rows."""
+        out: Array = np.interp((scores - self.middle) / self.unit, self.grid, self.wrong)
+        return out
+
     def threshold(self, sure: float, *, new: bool = False) -> float:
         """Return the score above which rows, or new ones, are wrong with this probability; infinite if none is."""
         wrong = self.new_wrong if new else self.wrong
