@@ -38,9 +38,6 @@ class Feather(Format):
             batches = [file.get_batch(k).num_rows for k in range(file.num_record_batches)]
 
         def save(temporary: Path, new: Any) -> None:
-            if new is table:  # nothing has changed
-                temporary.write_bytes(raw)
-                return
             options = ipc.IpcWriteOptions(compression=codec)
             new = new.combine_chunks()
             with ipc.new_file(temporary, new.schema, options=options) as writer:

@@ -1,7 +1,7 @@
 """Columns of whole numbers that name or count their rows: they are not measured, so nothing in them is to be mended."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,25 +104,21 @@ def _times(values: Array) -> bool:
 
 
 def measured(
-    names: Sequence[str] | None, X: Array, whole: NDArray[np.bool_], zeros: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.bool_], list[tuple[int, str]]]:
-    """Return which columns may be measurements, all if none may, and the others with the reason for each."""
-    found = []
+    names: Sequence[str], X: Array, whole: NDArray[np.bool_], zeros: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.bool_], dict[str, str]]:
+    """Return which columns may be measurements, all if none may, and why the others are none, by their names."""
+    keep, why = np.ones(X.shape[1], dtype=bool), {}
     for j in np.flatnonzero(whole).tolist():
-        reason = why_identifier(
-            None if names is None else names[j], X[:, j], whole=True, zeros=zeros is not None and bool(zeros[j])
-        )
+        reason = why_identifier(names[j], X[:, j], whole=True, zeros=zeros is not None and bool(zeros[j]))
         if reason is not None:
-            found.append((j, reason))
-    keep = np.ones(X.shape[1], dtype=bool)
-    keep[[j for j, _ in found]] = False
-    return (keep, found) if keep.any() else (np.ones_like(keep), [])
+            keep[j], why[names[j]] = False, WORDS[reason]
+    return (keep, why) if keep.any() else (np.ones_like(keep), {})
 
 
-def note(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return a note that names columns, given with their reasons; none if there are none."""
-    if not found:
+def note(why: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a note that names columns which are no measurements, and says why; none if there are none."""
+    if not why:
         return ()
-    some = ", ".join(f"{name} ({WORDS[reason]})" for name, reason in found[:6])
-    more = f" and {len(found) - 6} more" if len(found) > 6 else ""
+    some = ", ".join(f"{name} ({reason})" for name, reason in list(why.items())[:6])
+    more = f" and {len(why) - 6} more" if len(why) > 6 else ""
     return (f"Not measured, kept as it is: {some}{more}; --columns decides which are mended.",)

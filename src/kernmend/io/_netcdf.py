@@ -178,12 +178,10 @@ class NetCdf(Format):
             array = found[name].array(raw)
         fills = tuple(repr(value) for value in found[name].fills)
 
-        def save(temporary: Path, new: Raw | None) -> None:
+        def save(temporary: Path, new: Raw) -> None:
             out = bytearray(raw)
-            if new is not None:
-                found[name].array(out)[...] = new
+            found[name].array(out)[...] = new
             temporary.write_bytes(out)
 
-        others = tuple(key for key in found if key != name)
         asked = replace(ask, missing=ask.missing + fills)
-        return array_dataset(array, asked, format=self.name, save=save, passed=others, member=name)
+        return array_dataset(array, asked, format=self.name, save=save, passed=found, member=name)

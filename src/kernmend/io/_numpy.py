@@ -84,8 +84,8 @@ class Npy(Format):
         no_member(ask)
         there = parse(ask.path.read_bytes(), ask)
 
-        def save(temporary: Path, new: Raw | None) -> None:
-            temporary.write_bytes(there.raw if new is None else there.with_array(new))
+        def save(temporary: Path, new: Raw) -> None:
+            temporary.write_bytes(there.with_array(new))
 
         return array_dataset(there.array, ask, format=self.name, save=save)
 
@@ -117,14 +117,10 @@ class Npz(Format):
             name = pick(entries, ask)
             there = parse(content(archive, infos[name]), ask, name)
 
-        def save(temporary: Path, new: Raw | None) -> None:
-            def replace(info: ZipInfo, _: ZipFile) -> bytes | None:
-                return there.with_array(new) if new is not None and info.filename == infos[name].filename else None
+        def save(temporary: Path, new: Raw) -> None:
+            rewrite(ask.path, temporary, {infos[name].filename: there.with_array(new)}.get)
 
-            rewrite(ask.path, temporary, replace)
-
-        others = tuple(other for other in infos if other != name)
-        return array_dataset(there.array, ask, format=self.name, save=save, passed=others, member=name)
+        return array_dataset(there.array, ask, format=self.name, save=save, passed=infos, member=name)
 
 
 def _all_npy(path: Path) -> bool:

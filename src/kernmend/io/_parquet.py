@@ -1,18 +1,18 @@
 """Parquet: types, index and metadata stay; columns of numbers are mended, all others pass through."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend.io._arrays import check_image_shape, choose
-from kernmend.io._cells import Cells, Edits, Places, cast, is_same_number, number_texts, wrong_number
-from kernmend.io._dataset import Dataset, Format, Mask, NewRows, Request
+from kernmend.io._arrays import check_image_shape
+from kernmend.io._cells import Cells, Edits, NewValues, Places, cast, is_same_number, number_texts, wrong_number
+from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, check_expansion, damaged, need
-from kernmend.io._identifiers import WORDS, measured, note
+from kernmend.io._identifiers import measured, note
 from kernmend.io._numpy import no_member
 from kernmend.io._text import unique
 
@@ -55,19 +55,13 @@ def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> 
     if not features or not table.num_rows:
         raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
     X = numbers(table, features, kinds, ask)
-    said: tuple[str, ...] = ()
-    why = dict.fromkeys(index, "names the rows")
+    identifiers: dict[str, str] = {}
     if ask.columns is None:
-        keep, found = measured([names[j] for j in features], X, np.array([kind.kind != "f" for kind in kinds]))
-        said = note([(names[features[k]], reason) for k, reason in found])
-        why |= {names[features[k]]: WORDS[reason] for k, reason in found}
+        whole = np.array([kind.kind != "f" for kind in kinds])
+        keep, identifiers = measured([names[j] for j in features], X, whole)
         if not keep.all():
             features, kinds = [features[k] for k in np.flatnonzero(keep)], [kinds[k] for k in np.flatnonzero(keep)]
             X = numbers(table, features, kinds, ask)
-
-    def save_matrix(temporary: Path, mended: NewRows) -> None:
-        save(temporary, put(table, features, kinds, mended, ask))
-
     return Dataset(
         X=X,
         columns=tuple(names[j] for j in features),
@@ -75,12 +69,11 @@ def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> 
         image_shape=check_image_shape(ask, len(features)),
         integer=np.array([kind.kind != "f" for kind in kinds]),
         passed=tuple(names[j] for j in np.setdiff1d(np.arange(len(names)), features)),
-        why_passed=why,
-        notes=said,
+        why_passed=dict.fromkeys(index, "names the rows") | identifiers,
+        notes=note(identifiers),
         format=format,
         source=ask.path,
-        save=save_matrix,
-        cells=TableCells(table, save),
+        cells=TableCells(table, ask.path, save),
         places=np.array(features, dtype=np.intp),
     )
 
@@ -88,8 +81,8 @@ def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> 
 class TableCells(Cells):
     """The cells of a table of pyarrow: null is empty, NaN is nan. Only those of columns of numbers can be changed."""
 
-    def __init__(self, table: Any, save: SaveTable) -> None:
-        self._table, self._save = table, save
+    def __init__(self, table: Any, path: Path, save: SaveTable) -> None:
+        self._table, self._path, self._save = table, path, save
         self.columns = unique(table.column_names)
         self.height, self.width = table.num_rows, table.num_columns
         self._kinds = [_number_type(field.type) for field in table.schema]
@@ -107,26 +100,20 @@ class TableCells(Cells):
         return out
 
     def save(self, temporary: Path, edits: Edits) -> None:
-        """Write the table with other numbers in some cells."""
+        """Write the table with other numbers in some cells, given as texts."""
         by_column: dict[int, dict[int, str]] = {}
         for row, texts in edits:
             for j, text in texts.items():
                 by_column.setdefault(j, {})[row] = text
         new = self._table
         for j, texts in by_column.items():
-            new = new.set_column(j, self._table.schema.field(j), self._column(j, texts))
+            rows = sorted(texts)
+            new = _with_column(new, j, rows, [_value(texts[row], self._kinds[j]) for row in rows])
         self._save(temporary, new)
 
-    def _column(self, j: int, texts: dict[int, str]) -> Any:
-        """Return a column with other numbers in some rows."""
-        arrow, column = need("pyarrow", "parquet"), self._table.column(j)
-        where = np.zeros(self.height, dtype=bool)
-        where[list(texts)] = True
-        # In the order of rows: the mask takes them so.
-        values = [_value(texts[row], self._kinds[j]) for row in sorted(texts)]
-        return need("pyarrow.compute", "parquet").replace_with_mask(
-            column.combine_chunks(), arrow.array(where), arrow.array(values, type=column.type)
-        )
+    def put(self, temporary: Path, mended: NewValues) -> None:
+        """Write the table with other numbers in some cells."""
+        self._save(temporary, put(self._table, mended, self._path))
 
     def label(self, row: int) -> str | None:
         """Return the name of a row in the index of pandas; None if there is none."""
@@ -137,7 +124,7 @@ class TableCells(Cells):
         out = []
         for value, j in zip(values, columns.tolist(), strict=True):
             kind = np.dtype(self._kinds[j])
-            out.append("" if np.isnan(value) else number_texts(cast(np.atleast_1d(value), kind, "the column"))[0])
+            out.append("" if np.isnan(value) else number_texts(cast(np.atleast_1d(value), kind, self._path))[0])
         return out
 
     def same(self, column: int, text: str, other: str) -> bool:
@@ -189,7 +176,7 @@ def columns_of(table: Any, ask: Request) -> tuple[tuple[str, ...], list[int], li
         kept = set(ask.kept(names, len(names)))
         features = [j for j, kind in enumerate(fits) if kind is not None and names[j] not in index and j not in kept]
     else:
-        features = choose(ask, names, len(names)).tolist()
+        features = ask.chosen(names, len(names)).tolist()
     for j in features:
         if fits[j] is None:
             raise FileError(f"{ask.path}: column {names[j]!r} is {table.schema.types[j]}, not numbers: leave it out")
@@ -230,19 +217,23 @@ def numbers(table: Any, features: list[int], kinds: list[np.dtype[Any]], ask: Re
     return X
 
 
-def put(table: Any, features: list[int], kinds: list[np.dtype[Any]], mended: NewRows, ask: Request) -> Any:
-    """Return the table with the values that are new."""
-    arrow, new = need("pyarrow", "parquet"), table
-    for j in np.flatnonzero(mended.new.any(axis=0)):
-        values, changed = np.zeros(table.num_rows, mended.values.dtype), np.zeros(table.num_rows, bool)
-        values[mended.rows], changed[mended.rows] = mended.values[:, j], mended.new[:, j]
-        column = _mended(arrow, table.column(features[j]), kinds[j], values, changed, ask)
-        new = new.set_column(features[j], table.schema.field(features[j]), column)
-    return new
+def put(table: Any, mended: NewValues, path: Path) -> Any:
+    """Return the table with the values that are new; NaN becomes null."""
+    for k in np.flatnonzero(mended.new.any(axis=0)).tolist():
+        j, where = int(mended.columns[k]), mended.new[:, k]
+        values, kind = mended.values[where, k], np.dtype(_number_type(table.schema.field(j).type))
+        empty = np.isnan(values)
+        new = cast(np.where(empty, 0, values), kind, path)
+        table = _with_column(table, j, mended.rows[where], need("pyarrow", "parquet").array(new, mask=empty))
+    return table
 
 
-def _mended(arrow: Any, column: Any, kind: np.dtype[Any], values: Array, changed: Mask, ask: Request) -> Any:
-    """Return a column with the changed values; the others, nulls too, are not even converted."""
-    empty = np.isnan(values)
-    new = arrow.array(cast(np.where(empty | ~changed, 0, values), kind, ask.path), type=column.type, mask=empty)
-    return need("pyarrow.compute", "parquet").if_else(arrow.array(changed), new, column)
+def _with_column(table: Any, j: int, rows: Sequence[int] | Places, values: Any) -> Any:
+    """Return a table with other values in some rows, which rise, of one column; the others are not even converted."""
+    arrow, column = need("pyarrow", "parquet"), table.column(j)
+    where = np.zeros(table.num_rows, dtype=bool)
+    where[rows] = True
+    new = need("pyarrow.compute", "parquet").replace_with_mask(
+        column.combine_chunks(), arrow.array(where), arrow.array(values, type=column.type)
+    )
+    return table.set_column(j, table.schema.field(j), new)

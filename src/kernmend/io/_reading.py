@@ -7,7 +7,7 @@ from typing import Any
 
 from kernmend.io._containers import Hdf5, Matlab73, Zarr
 from kernmend.io._csv import Csv
-from kernmend.io._dataset import Dataset, Format, Layout, Request
+from kernmend.io._dataset import HEAD, Dataset, Format, Layout, Request
 from kernmend.io._feather import Feather
 from kernmend.io._files import FileError, opening
 from kernmend.io._images import ImageFolder, ImageZip
@@ -60,9 +60,6 @@ FOREIGN = {
 }
 """Files of other kinds that are often given, by their first bytes, with what to do."""
 
-# Number of bytes from the beginning of a file that its format is recognised by.
-HEAD = 1024
-
 
 def read(
     path: str | Path,
@@ -93,7 +90,7 @@ def read(
     ask = request(path, columns=columns, image_shape=image_shape, missing=missing, keep=keep, **layout)
     with opening(ask.path, "read"):
         format = recognise(ask.path)
-        check_layout(ask, format)
+        format.check_layout(ask)
         return replace(format.read(ask), endings=format.endings)
 
 
@@ -128,13 +125,6 @@ def _checked_layout(place: Path, layout: Layout) -> Layout:
     if layout.decimal is not None and layout.decimal in (layout.thousands, layout.delimiter):
         raise FileError(f"{place}: {layout.decimal!r} cannot be the decimal sign and something else")
     return layout
-
-
-def check_layout(ask: Request, format: Format) -> None:
-    """Raise FileError if something was said of the layout that a file of this kind does not have."""
-    for name in ask.layout.told:
-        if name not in format.layout:
-            raise FileError(f"{ask.path}: is {format.words}, which has no {name} to choose: leave out --{name}")
 
 
 def _split(path: str | Path) -> tuple[Path, str | None]:

@@ -63,15 +63,18 @@ def content(archive: ZipFile, info: ZipInfo) -> bytes:
     return data
 
 
-def rewrite(source: Path, target: Path, replace: Callable[[ZipInfo, ZipFile], bytes | None]) -> None:
-    """Write an archive again, files in the same order and packed as they were, some with other content."""
+def rewrite(source: Path, target: Path, new_content: Callable[[str], bytes | None]) -> None:
+    """Write an archive again, files in the same order and packed as they were, some with other content.
+
+    `new_content` returns that of a name, None for a file that stays as it is.
+    """
     with ZipFile(source) as old, ZipFile(target, "w") as new:
         new.comment = old.comment
         for info in old.infolist():
             fresh = ZipInfo(info.filename, info.date_time)
             for name in ("compress_type", "external_attr", "comment", "create_system"):
                 setattr(fresh, name, getattr(info, name))
-            data = replace(info, old)
+            data = new_content(info.filename)
             if info.is_dir() and data is None:
                 new.writestr(fresh, b"")
                 continue

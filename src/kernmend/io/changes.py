@@ -168,9 +168,6 @@ def _written(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]
     """Return numbers as they are written to columns."""
     if not hasattr(source, "cells"):
         return _plain(source, values, columns)
-    if source.formats is not None:
-        formats = source.formats
-        return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
     out: list[str] = source.cells.written(values, source.places[columns])
     return out
 

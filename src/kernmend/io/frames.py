@@ -16,7 +16,7 @@ from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._identifiers import WORDS, measured
+from kernmend.io._identifiers import measured
 from kernmend.io._number_format import round_as_written
 from kernmend.io._text import unique
 
@@ -119,8 +119,8 @@ def _measured(
     why |= {names[j]: "to be kept" if full else "empty" for j, full in zip(chosen, present, strict=True)}
     if stay.any() and table.integer is not None:
         some = [j for j, one in zip(chosen, stay, strict=True) if one]
-        stay[stay], found = measured([names[j] for j in some], table.X[:, stay], table.integer[stay])
-        why |= {names[some[k]]: WORDS[reason] for k, reason in found}
+        stay[stay], identifiers = measured([names[j] for j in some], table.X[:, stay], table.integer[stay])
+        why |= identifiers
     left = table if stay.all() else make([j for j, one in zip(chosen, stay, strict=True) if one])
     return replace(left, why_passed={name: why[name] for name in left.passed if name in why})
 
