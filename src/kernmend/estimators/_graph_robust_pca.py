@@ -122,6 +122,11 @@ class GraphRobustPCA(Recovery):
         *Recovery._saved,
         *("lam_", "gamma_", "feature_gamma_", "laplacian_", "feature_laplacian_", "entry_outliers_"),
     )
+    _rules: ClassVar[dict[str, str]] = {
+        "lam": "by the number of rows and columns",
+        "gamma": "a cell that differs from its neighbours by a typical amount feels 0.3 lam",
+        "feature_gamma": "a cell that differs from its neighbours by a typical amount feels 0.3 lam",
+    }
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None, feature_graph: Any = None) -> "GraphRobustPCA":
         """Mend `X`; the result is in `recovered_`.

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_common, check_noise
@@ -68,43 +67,12 @@ class LinearRecovery(NewRowsRecovery):
         self._tell(X)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Mend rows, seen or new: the nearest point, by the same error model, of the row space that `fit` found.
-
-        Each row l minimises E(x - l) + l M^-1 l' / 2, M = (L'L)^(1/2) of the mended data L, which the rows of L
-        themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`. Missing entries are filled
-        in.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mended rows, of the dtype of `X`.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
+    def _mend_rows(self, X: Array) -> Array:
         return self._mend(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
 
-    def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row: higher is more normal.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False).astype(np.float64, copy=False)
-        return -self._scores(X, self._mend(X))
+    def _score_rows(self, X: Array) -> Array:
+        X = X.astype(np.float64, copy=False)
+        return self._scores(X, self._mend(X))
 
     def _auto_lam(self, X: Array) -> float:
         raise NotImplementedError
@@ -142,7 +110,11 @@ class LinearRecovery(NewRowsRecovery):
         return term.gross(result.A)
 
     def _mend(self, X: Array) -> Array:
-        """Return the rows of X mended against the row space of the fit."""
+        """Return the rows of X mended by the same error model against the row space of the fit.
+
+        Each row l minimises E(x - l) + l M^-1 l' / 2, M = (L'L)^(1/2) of the mended data L, which the rows of L
+        themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`.
+        """
         if not len(self.components_):
             return np.zeros_like(X)
         term = self._error_type.of(X, self.lam_, self._slack)
@@ -157,7 +129,7 @@ class LinearRecovery(NewRowsRecovery):
                 f"{unfinished} of {len(X)} rows not converged after {NEW_ROWS_ITER} iterations: raise tol (now "
                 f"{self.tol:g}) if the result is good enough",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         return mended
 

@@ -102,6 +102,9 @@ class LowRankRepresentation(Recovery):
     verbose: int = 0
 
     _allow_nan = False
+    _rules: ClassVar[dict[str, str]] = {
+        "lam": "half the rule of OutlierPursuit, divided by the median length of the rows"
+    }
     _saved: ClassVar[tuple[str, ...]] = (*Recovery._saved, "lam_", "coefficients_", "affinity_")
 
     def fit(self, X: Any, y: Any = None) -> "LowRankRepresentation":

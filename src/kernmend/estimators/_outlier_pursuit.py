@@ -1,5 +1,7 @@
 """Outlier pursuit."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from kernmend._typing import Array
@@ -84,6 +86,9 @@ class OutlierPursuit(LinearRecovery):
     """
 
     _error_type = RowTerm
+    _rules: ClassVar[dict[str, str]] = {
+        "lam": "the largest value that keeps 15 % random rows from being taken for signal"
+    }
 
     def _auto_lam(self, X: Array) -> float:
         return pursuit_lam(X.shape[0], float(np.isfinite(X).sum(axis=1).mean()))

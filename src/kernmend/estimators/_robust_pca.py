@@ -93,6 +93,7 @@ class RobustPCA(LinearRecovery):
     rank: int | None = None
 
     _error_type = EntryTerm
+    _rules: ClassVar[dict[str, str]] = {"lam": "1 / sqrt(max(rows, columns)), the choice of Candès, Li, Ma and Wright"}
     _saved: ClassVar[tuple[str, ...]] = (*LinearRecovery._saved, "entry_outliers_")
 
     def _auto_lam(self, X: Array) -> float:

@@ -24,7 +24,6 @@ from kernmend.io._containers import Worker, Zarr
 from kernmend.io._dataset import Dataset, Mask, Request, check_folder, to_write
 from kernmend.io._files import FileError, beside, damaged, files_below, need, opening, place
 from kernmend.io._identifiers import measured, note
-from kernmend.io._numpy import no_member
 from kernmend.io._parquet_folder import is_parquet_folder, table_names
 from kernmend.io._reading import recognise, request
 from kernmend.io._worker import zarr_array
@@ -256,7 +255,7 @@ def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
 def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
     """Return the row groups of Parquet as blocks, and its data set with a sample."""
     parquet = need("pyarrow.parquet", "parquet")
-    no_member(ask)
+    ask.no_member()
     files = tuple(table_names(ask.path)) if ask.path.is_dir() else ("",)
     groups: list[tuple[int, int]] = []
     sizes: list[int] = []

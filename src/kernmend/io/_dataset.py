@@ -1,5 +1,6 @@
 """A data set from a file: the numbers, what they are called, and how to put mended ones back."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -96,6 +97,11 @@ class Request:
             except ValueError:
                 continue
         return numbers
+
+    def no_member(self) -> None:
+        """Raise FileError if an array was named in a file that holds a single table."""
+        if self.member is not None:
+            raise FileError(f"{self.path}: holds a single table, leave out ::{self.member}")
 
     def no_columns(self, what: str) -> None:
         """Raise FileError if columns were chosen in data that has none."""
@@ -335,15 +341,29 @@ def to_write(
     formats: tuple[NumberFormat, ...] | None = None,
 ) -> tuple[Array, Mask]:
     """Return mended values as they can be written instead of `X`, and the mask of those that differ from it."""
-    values: Array = check_shape(A, X, source).copy()
-    changed = differing(values, X)
-    if np.isinf(values[changed]).any():
+    given = check_shape(A, X, source)
+    if np.isinf(given[differing(given, X)]).any():
         raise ValueError(f"{source}: A has infinite values where X has others")
-    np.rint(values, out=values, where=changed & integer)
+    values = settled(given, X, integer, bounds, formats)
+    return values, differing(values, X)
+
+
+def settled(
+    A: Array,
+    X: Array,
+    integer: Mask | None,
+    bounds: tuple[float, float] | None,
+    formats: tuple[NumberFormat, ...] | None = None,
+) -> Array:
+    """Return a copy of A whose values, where they differ from `X`, are rounded as columns are, and within bounds."""
+    values = A.copy()
+    changed = differing(values, X)
+    if integer is not None:
+        np.rint(values, out=values, where=changed & integer)
     round_as_written(values, formats, changed)
     if bounds is not None:
         np.copyto(values, np.clip(values, *bounds), where=changed)
-    return values, differing(values, X)
+    return values
 
 
 def check_shape(A: ArrayLike, X: Array, source: Path) -> Array:
@@ -355,8 +375,8 @@ def check_shape(A: ArrayLike, X: Array, source: Path) -> Array:
 
 
 def slices(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Give the rows of a matrix, a few at a time."""
-    step = max(1, ENTRIES // max(1, shape[1]))
+    """Give the rows of an array, a few at a time."""
+    step = max(1, ENTRIES // max(1, math.prod(shape[1:])))
     yield from (slice(start, start + step) for start in range(0, shape[0], step))
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import check_expansion, damaged, need
-from kernmend.io._numpy import no_member
 from kernmend.io._parquet import table_dataset
 
 MAGIC = b"ARROW1"
@@ -26,7 +25,7 @@ class Feather(Format):
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the columns of whole numbers and floats."""
-        no_member(ask)
+        ask.no_member()
         arrow, ipc = need("pyarrow", "Feather"), need("pyarrow.ipc", "Feather")
         raw = ask.path.read_bytes()
         codec = next((name for name, mark in CODECS.items() if mark in raw), None)

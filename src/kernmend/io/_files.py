@@ -62,8 +62,14 @@ def damaged(path: Path | str, what: str, kind: type[FileError] = FileError) -> I
     except MemoryError as error:
         raise FileError(f"{path}: too large for the memory of this machine: take fewer rows") from error
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise kind(f"{path}: not a sound {what} ({reason}): it is cut short or damaged, make it again") from error
+        raise kind(
+            f"{path}: not a sound {what} ({first_line(error)}): it is cut short or damaged, make it again"
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, at most 200 letters; its name if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 @contextmanager
@@ -76,9 +82,14 @@ def opening(path: Path | str, doing: str) -> Iterator[None]:
         raise FileError(f"{path}: cannot be {doing}: {reason}") from error
 
 
+def most_unpacked(packed: int) -> int:
+    """Return the largest number of bytes that a file of so many may unpack to."""
+    return max(FREE_BYTES, min(MAX_RATIO * packed, MAX_BYTES))
+
+
 def check_expansion(path: Path | str, packed: int, unpacked: int) -> None:
     """Refuse a file that unpacks to far more than its size, before anything is unpacked."""
-    if unpacked > max(FREE_BYTES, min(MAX_RATIO * packed, MAX_BYTES)):
+    if unpacked > most_unpacked(packed):
         raise FileError(
             f"{path}: refused, its {packed:,} bytes claim to hold {unpacked:,}: unpack it yourself if that is meant"
         )

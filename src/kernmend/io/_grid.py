@@ -22,8 +22,7 @@ from kernmend.io._decoding import Text, decode
 from kernmend.io._files import FileError
 from kernmend.io._identifiers import LONGEST_NAME, distinct, measured, note
 from kernmend.io._number_format import NumberFormat, is_number
-from kernmend.io._numpy import no_member
-from kernmend.io._shapes import Brief, Reading, Shapes, add_cells, best_readings
+from kernmend.io._shapes import Reading, Shapes, add_cells, best_readings
 from kernmend.io._summaries import note as summaries_note
 from kernmend.io._summaries import summary_rows
 from kernmend.io._tables import Grid, TextGrid
@@ -59,7 +58,7 @@ class TextFormat(TableFormat):
 
     def grid(self, ask: Request) -> TextGrid:
         """Return the table of a file; FileError if there is none."""
-        no_member(ask)
+        ask.no_member()
         return self.parse(decode(ask.path.read_bytes(), ask.path, ask.layout.encoding), ask)
 
     @abstractmethod
@@ -71,21 +70,18 @@ class TextFormat(TableFormat):
 class Columns:
     """What was found of the columns of a grid."""
 
-    decimal: str
-    briefs: list[Brief]
     readings: list[Reading]
     names: tuple[str, ...] | None
 
     @property
     def numeric(self) -> Mask:
         """Which columns are numbers."""
-        pairs = zip(self.readings, self.briefs, strict=True)
-        return np.array([one.format is not None and brief.present > 0 for one, brief in pairs])
+        return np.array([one.format is not None and one.present > 0 for one in self.readings])
 
     @cached_property
     def apart(self) -> Mask:
         """Which columns are of another table: empty columns part them from one that has more than twice the rows."""
-        present = np.array([brief.present for brief in self.briefs])
+        present = np.array([one.present for one in self.readings])
         block = np.cumsum(present == 0)
         rows = np.zeros(block[-1] + 1, dtype=np.intp)
         np.maximum.at(rows, block, present)
@@ -118,12 +114,11 @@ def find_columns(grid: Grid, ask: Request) -> Columns:
                 cells = tuple("" if plain(cell) in hidden else cell for cell in cells)
             add_cells(own, cells, start, plain, missing)
     told = ask.layout.decimal
-    decimal, readings = best_readings(
+    _, readings = best_readings(
         shapes, grid.decimals if told is None else (told,), ask.layout.thousands, prefer_plain=grid.prefer_plain
     )
     readings = [_with_exact_unit(grid, j, one, missing) for j, one in enumerate(readings)]
-    briefs = [own.brief() for own in shapes]
-    return Columns(decimal, briefs, readings, None if grid.header is None else unique(grid.header))
+    return Columns(readings, None if grid.header is None else unique(grid.header))
 
 
 def _with_exact_unit(grid: Grid, j: int, one: Reading, missing: frozenset[str]) -> Reading:
@@ -172,7 +167,7 @@ def grid_dataset(grid: Grid, ask: Request) -> Dataset:
     if ask.columns is None:
         names = [columns.name(j) for j in chosen.tolist()]
         whole = np.array([one.whole for one in formats])
-        keep, identifiers = measured(names, X, whole, np.array([columns.briefs[j].zeros for j in chosen]))
+        keep, identifiers = measured(names, X, whole, np.array([columns.readings[j].zeros for j in chosen]))
         chosen, X = chosen[keep], X if keep.all() else np.ascontiguousarray(X[:, keep])
         formats = columns.formats(chosen.tolist())
     formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
@@ -208,7 +203,7 @@ def _why_left(columns: Columns, j: int, ask: Request, index: int | None) -> str:
     """Return why a column is passed through that is no identifier; `index` is that which names the rows."""
     if j == index:
         return "names the rows"
-    if not columns.briefs[j].present:
+    if not columns.readings[j].present:
         return "empty"
     if columns.apart[j] and ask.columns is None:
         return "stands apart from the table"
@@ -269,9 +264,9 @@ class GridCells(Cells):
         """Return what is wrong with a text that is to be a number as the column writes them, or missing."""
         if text in MISSING:
             return None
-        reading, brief = self._found.readings[column], self._found.briefs[column]
+        reading = self._found.readings[column]
         format = reading.format
-        if format is None and 2 * reading.bad >= brief.present:
+        if format is None and 2 * reading.bad >= reading.present:
             return "stands in a column that is not made of numbers"
         value = None if format is None else format.parse(text)
         if value is not None and not math.isfinite(value):
@@ -280,7 +275,7 @@ class GridCells(Cells):
         marked = format is not None and (format.thousands or format.before or format.after)
         if known and (marked or self._grid.accepts(text)):
             return None
-        example = f", such as {brief.example!r}" if brief.example else ""
+        example = f", such as {reading.example!r}" if reading.example else ""
         return f"is not a number as the column writes them{example}"
 
 
@@ -295,8 +290,8 @@ def _is_float(text: str) -> bool:
 def _labels(grid: Grid, columns: Columns, ask: Request) -> tuple[int, tuple[str, ...]] | None:
     """Return which column names the rows, and their names: the first that does, of words or named so, no two alike."""
     for j in range(grid.width if grid.width > 1 else 0):
-        reading, present = columns.readings[j], columns.briefs[j].present
-        words = present > 0 and reading.format is None and reading.words == present
+        reading = columns.readings[j]
+        words = reading.present > 0 and reading.format is None and reading.words == reading.present
         header = None if grid.header is None else grid.header[j].lower()
         named = j == 0 and header in INDEX_NAMES and reading.format is not None and reading.format.whole
         if not words and (not named or ask.columns is not None):
@@ -331,7 +326,7 @@ def _not_numbers(columns: Columns, j: int, ask: Request) -> str:
     row, text = columns.readings[j].word or (0, "")
     name = columns.name(j) if columns.names is None else repr(columns.name(j))
     where = f"{ask.path}: {'' if columns.names is None else 'column '}{name}"
-    if not columns.briefs[j].present:
+    if not columns.readings[j].present:
         return f"{where} is empty: leave it out"
     return f"{where} is not made of numbers, row {row} has {text!r}: leave it out, or say --missing {_shell(text)}"
 
@@ -350,8 +345,8 @@ def _notes(columns: Columns, chosen: set[int]) -> tuple[str, ...]:
     if bracketed:
         some = ", ".join(columns.name(j) for j in sorted(bracketed)[:6]) + (", ..." if len(bracketed) > 6 else "")
         notes.append(f"Numbers in brackets are taken for negative ones: {some}.")
-    for j, (one, brief) in enumerate(zip(columns.readings, columns.briefs, strict=True)):
-        if not one.bad or one.word is None or 2 * one.bad >= brief.present:
+    for j, one in enumerate(columns.readings):
+        if not one.bad or one.word is None or 2 * one.bad >= one.present:
             continue
         row, text = one.word
         cells = counted(one.bad, "cell")

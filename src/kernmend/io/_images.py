@@ -1,6 +1,7 @@
 """Folders and zips of equally sized images: one row per image. Images that are not mended are copied byte for byte."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
@@ -11,8 +12,8 @@ from kernmend.io._arrays import array_dataset, differing_rows
 from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged, files_below
-from kernmend.io._numpy import ZIP_MAGIC, no_member
 from kernmend.io._pictures import LOSSY, BrokenImage, Kind, Picture, decode, encode
+from kernmend.io._zips import MAGIC as ZIP_MAGIC
 from kernmend.io._zips import content, opened, rewrite
 
 # Endings of files that are taken for images, in lower case.
@@ -90,7 +91,7 @@ def _dataset(
     save: Callable[[Path, dict[str, Raw]], None],
 ) -> Dataset:
     """Return the data set of the images among `names`; `load` reads a file, `save` writes changed images."""
-    no_member(ask)
+    ask.no_member()
     candidates = [name for name in names if _is_image(name)]
     if not candidates:
         raise FileError(f"{ask.path}: holds no images: png, jpg, bmp, gif, tiff, pgm, ppm and webp are read")
@@ -108,25 +109,22 @@ def _dataset(
 
 def _rows(ask: Request, candidates: list[str], load: Callable[[str], bytes]) -> tuple[list[str], Raw, tuple[str, ...]]:
     """Return the names of the sound images, their pixels, and notes: which are broken is said."""
-    sound, broken, first = _first_sound(ask, candidates, load)
-    needed = len(candidates) * first.values.size * 8
-    if needed > MAX_BYTES:
-        raise FileError(f"{ask.path}: the images need {needed / 2**30:.0f} GB of memory: take fewer or smaller ones")
-    with damaged(ask.path, "set of images"):
-        pixels: Raw = np.empty((len(sound), *first.values.shape), dtype=first.kind.dtype)
-    notes: dict[str, int] = {}
     names: list[str] = []
-    for name in sound:
+    broken: list[tuple[str, FileError]] = []
+    notes: Counter[str] = Counter()
+    first: Picture | None = None
+    for name in candidates:
         try:
-            picture = decode(load(name), f"{ask.path}: {name}", first.values.shape)
+            picture = decode(load(name), f"{ask.path}: {name}", None if first is None else first.values.shape)
         except BrokenImage as error:
             broken.append((name, error))
             continue
-        _check_alike(ask, sound[0], first.kind, name, picture.kind)
+        if first is None:
+            first, pixels = picture, _room(ask, len(candidates), picture)
+        _check_alike(ask, names[0] if names else name, first.kind, name, picture.kind)
         pixels[len(names)] = picture.values
         names.append(name)
-        for note in picture.notes:
-            notes[note] = notes.get(note, 0) + 1
+        notes.update(picture.notes)
     if broken and len(names) < 2:
         raise broken[0][1]
     said = [f"{name} is damaged or no image, and kept as it is." for name, _ in broken[:BROKEN]]
@@ -136,17 +134,13 @@ def _rows(ask: Request, candidates: list[str], load: Callable[[str], bytes]) -> 
     return names, pixels[: len(names)], tuple(said)
 
 
-def _first_sound(
-    ask: Request, candidates: list[str], load: Callable[[str], bytes]
-) -> tuple[list[str], list[tuple[str, FileError]], Picture]:
-    """Return the names from the first sound image on, those before it with what is wrong, and that image."""
-    broken: list[tuple[str, FileError]] = []
-    for k, name in enumerate(candidates):
-        try:
-            return candidates[k:], broken, decode(load(name), f"{ask.path}: {name}", None)
-        except BrokenImage as error:
-            broken.append((name, error))
-    raise broken[0][1]
+def _room(ask: Request, number: int, first: Picture) -> Raw:
+    """Return an array for the pixels of so many images; FileError if they need more memory than there may be."""
+    needed = number * first.values.size * 8
+    if needed > MAX_BYTES:
+        raise FileError(f"{ask.path}: the images need {needed / 2**30:.0f} GB of memory: take fewer or smaller ones")
+    with damaged(ask.path, "set of images"):
+        return np.empty((number, *first.values.shape), dtype=first.kind.dtype)
 
 
 def _check_alike(ask: Request, first: str, expected: Kind, name: str, kind: Kind) -> None:

@@ -14,12 +14,11 @@ from kernmend.io._arrays import Entry, array_dataset, check_numeric, pick
 from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
+from kernmend.io._zips import MAGIC as ZIP_MAGIC
 from kernmend.io._zips import content, opened, rewrite
 
 # First bytes of an npy file.
 MAGIC = b"\x93NUMPY"
-# First bytes of a zip archive: one with files, and an empty one.
-ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 # Readers of the header by the version of the format; later versions are for records.
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -81,19 +80,13 @@ class Npy(Format):
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the array."""
-        no_member(ask)
+        ask.no_member()
         there = parse(ask.path.read_bytes(), ask)
 
         def save(temporary: Path, new: Raw) -> None:
             temporary.write_bytes(there.with_array(new))
 
         return array_dataset(there.array, ask, format=self.name, save=save)
-
-
-def no_member(ask: Request) -> None:
-    """Raise FileError if an array was named in a file that holds a single table."""
-    if ask.member is not None:
-        raise FileError(f"{ask.path}: holds a single table, leave out ::{ask.member}")
 
 
 class Npz(Format):

@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 from kernmend.io._csv import Csv
 from kernmend.io._dataset import HEAD, Dataset, Request
 from kernmend.io._decoding import decode
-from kernmend.io._files import FREE_BYTES, MAX_BYTES, MAX_RATIO, FileError, check_expansion, damaged
+from kernmend.io._files import FileError, check_expansion, damaged, most_unpacked
 from kernmend.io._grid import TableFormat
 from kernmend.io._json_lines import JsonLines
-from kernmend.io._numpy import ZIP_MAGIC, no_member
 from kernmend.io._tables import TextGrid
+from kernmend.io._zips import MAGIC as ZIP_MAGIC
 from kernmend.io._zips import content, names_in, opened, rewrite
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -52,7 +52,7 @@ def _pack(temporary: Path, like: bytes) -> None:
 
 def _unpacked(path: Path, packed: bytes) -> bytes:
     """Return what gzip packed, one member after the other; FileError if that is far more than its size."""
-    limit = max(FREE_BYTES, min(MAX_RATIO * len(packed), MAX_BYTES))
+    limit = most_unpacked(len(packed))
     parts, rest, size = [], packed, 0
     while rest.startswith(GZIP_MAGIC):
         engine = zlib.decompressobj(16 + zlib.MAX_WBITS)
@@ -114,7 +114,7 @@ def _is_table(name: str) -> bool:
 
 def _inside(ask: Request, name: str, raw: bytes, pack: Callable[[Path], None]) -> TextGrid:
     """Return the table of an unpacked file, which `pack` packs again; FileError if it is none."""
-    no_member(ask)
+    ask.no_member()
     head = raw[:HEAD]
     if not head:
         raise FileError(f"{ask.path}: the file in it is empty")

@@ -13,7 +13,6 @@ from kernmend.io._cells import Cells, Edits, NewValues, Places, cast, is_same_nu
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, check_expansion, damaged, need
 from kernmend.io._identifiers import measured, note
-from kernmend.io._numpy import no_member
 from kernmend.io._text import unique
 
 SaveTable: TypeAlias = Callable[[Path, Any], None]
@@ -33,7 +32,7 @@ class Parquet(Format):
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the columns of whole numbers and floats."""
-        no_member(ask)
+        ask.no_member()
         parquet = need("pyarrow.parquet", "parquet")
         with damaged(ask.path, "Parquet file"), parquet.ParquetFile(ask.path) as file:
             facts = file.metadata

@@ -8,7 +8,6 @@ from kernmend.io._arrays import array_dataset, differing_rows
 from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged
-from kernmend.io._numpy import no_member
 from kernmend.io._pictures import decode_page, opened_image
 from kernmend.io._tiff import MAGICS, directories, with_pages
 
@@ -26,7 +25,7 @@ class TiffStack(Format):
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of all pages."""
-        no_member(ask)
+        ask.no_member()
         raw = ask.path.read_bytes()
         with damaged(ask.path, "TIFF file"):
             n_pages = len(directories(raw))

@@ -15,7 +15,6 @@ from kernmend.io._files import FileError, damaged
 from kernmend.io._grid import Columns, TableFormat
 from kernmend.io._header import SAMPLE, find_header, has_groups, lines_above, units_note
 from kernmend.io._number_format import is_number
-from kernmend.io._numpy import ZIP_MAGIC
 from kernmend.io._sheet import (
     Line,
     check_xml,
@@ -33,6 +32,7 @@ from kernmend.io._sheet import (
 )
 from kernmend.io._tables import Grid
 from kernmend.io._text import MISSING, plain, replaced
+from kernmend.io._zips import MAGIC as ZIP_MAGIC
 from kernmend.io._zips import content, names_in, opened, rewrite
 
 WORKBOOK = "xl/workbook.xml"

@@ -16,8 +16,8 @@ from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.io._dataset import differing, settled
 from kernmend.io._identifiers import measured
-from kernmend.io._number_format import round_as_written
 from kernmend.io._text import unique
 
 # Most characters of the name of a row in a sentence.
@@ -153,20 +153,7 @@ def _named(column: str, known: Sequence[str]) -> Sequence[str]:
 
 def settle(A: Array, table: Any) -> Array:
     """Return mended values as they can be given back: integers rounded, changed values within the natural range."""
-    out = A
-    if table.integer is not None and table.integer.any():
-        out = np.where(table.integer, np.round(A), A).astype(A.dtype, copy=False)
-    if table.bounds is not None:
-        out = np.clip(out, *table.bounds)
-    out = np.where(A == table.X, A, out)
-    round_as_written(out, getattr(table, "formats", None), changed(out, table.X))
-    return out
-
-
-def changed(A: Array, X: Array) -> NDArray[np.bool_]:
-    """Return which entries differ; a missing one that stays missing does not."""
-    out: NDArray[np.bool_] = (A != X) & ~(np.isnan(A) & np.isnan(X))
-    return out
+    return settled(A, table.X, table.integer, table.bounds, getattr(table, "formats", None))
 
 
 def _of_array(X: Any) -> Table:
@@ -182,7 +169,7 @@ def _of_array(X: Any) -> Table:
 
     def restore(A: Array) -> Any:
         out = X.copy()
-        where = changed(A, values)
+        where = differing(A, values)
         out[where] = _integers(A[where], limits)
         return out
 
@@ -213,7 +200,7 @@ def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
     def restore(A: Array) -> Any:
         out = X.copy()
         for j, part, new, old in zip(chosen, parts, A.T, values.T, strict=True):
-            if (where := changed(new, old)).any():
+            if (where := differing(new, old)).any():
                 out.isetitem(j, pd.Series(_merged(part, new, where), index=X.index, dtype=part.dtype))
         return out
 
@@ -238,7 +225,7 @@ def _of_frame(frame: Any, chosen: Sequence[int]) -> Table:
     def restore(A: Array) -> Any:
         new = [
             narwhals.new_series(
-                part.name, _merged(part, column, changed(column, old)), part.dtype, backend=frame.implementation
+                part.name, _merged(part, column, differing(column, old)), part.dtype, backend=frame.implementation
             )
             for part, column, old in zip(parts, A.T, values.T, strict=True)
         ]

@@ -21,7 +21,7 @@ from kernmend.report._map import POINTS, map_facts
 from kernmend.report._overview import column_facts
 from kernmend.report._scores import KEPT, score_facts
 from kernmend.report._views import CURVES, PICTURES, TABLE, choose_view
-from kernmend.report._why import parameter_facts, python_lines, score_meaning, version_facts
+from kernmend.report._why import parameter_facts, python_lines, version_facts
 
 # Largest number of values of the objective that are drawn.
 OBJECTIVE_POINTS = 500
@@ -47,7 +47,7 @@ def report_data(
     given = Given(est, columns, row_labels)
     image_shape = _rows.check_image_shape(image_shape, given.shape[1])
     view = choose_view(given.columns, given.shape[1], image_shape)
-    scores = score_facts(est, given, score_meaning(est))
+    scores = score_facts(est, given, est._score_meaning)
     # The flagged rows, then those just below the threshold: a threshold that is moved on the page finds them.
     order = np.concatenate([scores["flagged"], worst_first(est.outlier_scores_, np.flatnonzero(~est.outliers_))])
     order = order.astype(np.intp)
