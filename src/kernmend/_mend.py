@@ -160,15 +160,13 @@ class Mended:
 
         Parameters
         ----------
-        path : str or Path
-            Where to write it.
-        force : bool, default=False
-            Overwrite a file that is there already; without it this is an error.
+        path, force : str or Path, bool, default=False
+            As in `write`.
 
         Returns
         -------
         Path
-            Where it was written.
+            Where the csv is.
         """
         return self.changes.write(path, force=force)
 

@@ -112,10 +112,8 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         ----------
         X : array-like of shape (n_samples, n_features)
             The data, as in `fit`.
-        y : None
-            Ignored; there for the pipelines of scikit-learn.
-        **fit_params
-            Further parameters of `fit`.
+        y, **fit_params : optional
+            As in `fit_transform`.
 
         Returns
         -------

@@ -100,14 +100,14 @@ class Outputs:
         Parameters
         ----------
         path : str or Path
-            Where to write it.
+            The name of the file; any ending will do.
         force : bool, default=False
             Overwrite a file that is there already; without it this is an error.
 
         Returns
         -------
         Path
-            Where it was written.
+            Where the file is.
         """
         from kernmend.io import model_file  # which knows all estimators
 

@@ -139,10 +139,9 @@ class ParquetBlocks(Blocks):
     groups: tuple[tuple[int, int], ...]
     """The number of the file and of the row group in it, for each block."""
     features: list[int]
-    kinds: list[Any]
 
     def numbers(self, k: int) -> Array:
-        return _parquet.numbers(self._table(k), self.features, self.kinds, self.ask)
+        return _parquet.numbers(self._table(k), self.features, self.ask)
 
     def begin(self, folder: Path) -> None:
         (folder / "pieces").mkdir()
@@ -156,7 +155,7 @@ class ParquetBlocks(Blocks):
 
     def put(self, folder: Path, k: int, A: Array) -> tuple[Array, Mask]:
         table = self._table(k)
-        X = _parquet.numbers(table, self.features, self.kinds, self.ask)
+        X = _parquet.numbers(table, self.features, self.ask)
         values, changed = to_write(A, X, self.integer, self.bounds, self.ask.path)
         new = _parquet.put(table, NewValues.among(values, changed, np.array(self.features)), self.ask.path)
         temporary = folder / "pieces" / f"{k}.{os.getpid()}"
@@ -169,7 +168,7 @@ class ParquetBlocks(Blocks):
         cells = _parquet.TableCells(table, self.ask.path, _not_here)
         places = np.array(self.features, dtype=np.intp)
         names = tuple((cells.columns or ())[j] for j in self.features)
-        return Block(_parquet.numbers(table, self.features, self.kinds, self.ask), cells, places, names)
+        return Block(_parquet.numbers(table, self.features, self.ask), cells, places, names)
 
     def endings(self, folder: Path) -> list[Any]:
         return [Joining(self, folder, number) for number in range(len(self.files))]
@@ -224,7 +223,7 @@ def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
         if is_parquet_folder(ask.path):
             return _open_parquet(ask)
         format = recognise(ask.path)
-        format.check_layout(ask)
+        format.check(ask)
         if isinstance(format, _parquet.Parquet):
             return _open_parquet(ask)
         if isinstance(format, Zarr):
@@ -255,7 +254,7 @@ def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
 def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
     """Return the row groups of Parquet as blocks, and its data set with a sample."""
     parquet = need("pyarrow.parquet", "parquet")
-    ask.no_member()
+    _parquet.Parquet().check(ask)
     files = tuple(table_names(ask.path)) if ask.path.is_dir() else ("",)
     groups: list[tuple[int, int]] = []
     sizes: list[int] = []
@@ -268,18 +267,16 @@ def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
         first = schema if first is None else first
         if not schema.equals(first, check_metadata=False):
             raise FileError(f"{ask.path / name}: has other columns than {files[0]}: mend them one by one")
-    columns, features, kinds = _parquet.columns_of(first.empty_table(), ask)
+    columns, features = _parquet.columns_of(first.empty_table(), ask)
     if not features or not sum(sizes):
         raise FileError(f"{ask.path}: holds no {'columns' if sum(sizes) else 'rows'} of numbers")
-    whole = np.array([kind.kind != "f" for kind in kinds])
-    blocks = ParquetBlocks(
-        ask, tuple(sizes), whole, None, files=files, groups=tuple(groups), features=features, kinds=kinds
-    )
+    whole = _parquet.are_whole(first.empty_table(), features)
+    blocks = ParquetBlocks(ask, tuple(sizes), whole, None, files=files, groups=tuple(groups), features=features)
     identifiers: dict[str, str] = {}
     if ask.columns is None:
         keep, identifiers = _measured(blocks, [columns[j] for j in features])
-        features, kinds = [features[k] for k in keep], [kinds[k] for k in keep]
-        blocks = replace(blocks, features=features, kinds=kinds, integer=whole[keep])
+        features = [features[k] for k in keep]
+        blocks = replace(blocks, features=features, integer=whole[keep])
     data = Dataset(
         X=np.zeros((1, len(features))),
         columns=tuple(columns[j] for j in features),

@@ -141,14 +141,14 @@ class ChangeLog:
         Parameters
         ----------
         path : str or Path
-            Where to write it.
+            The name of the csv.
         force : bool, default=False
             Overwrite a file that is there already; without it this is an error.
 
         Returns
         -------
         Path
-            Where it was written.
+            Where the csv is.
         """
         path = Path(path)
         if len(self) > MOST_LINES:

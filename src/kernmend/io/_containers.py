@@ -95,6 +95,7 @@ class Worker:
 class Container(Format):
     """What the three formats have in common: how an array is chosen, read and put into a copy."""
 
+    several = True
     library: ClassVar[str]
     transposed: ClassVar[bool] = False
 

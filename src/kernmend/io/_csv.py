@@ -16,10 +16,9 @@ from kernmend.io._files import FileError
 from kernmend.io._grid import CELLS, Columns, TextFormat
 from kernmend.io._header import LEAST_SAMPLE, SAMPLE, Header, find_header, has_groups, lines_above, units_note
 from kernmend.io._number_format import is_number
-from kernmend.io._tables import TextGrid
+from kernmend.io._tables import TextGrid, missing_texts
 from kernmend.io._text import (
     BLANKS,
-    MISSING,
     aligned,
     cells,
     counted,
@@ -142,7 +141,7 @@ class Csv(TextFormat):
         if not len(filled):
             raise FileError(f"{ask.path}: holds {_nothing(whole)}")
         top = _top(whole, filled)
-        missing = frozenset(MISSING | set(ask.missing))
+        missing = missing_texts(ask)
         above = 1 if said and len(top) > 1 else _preamble(top, missing, ask.layout.header)
         above += has_groups(top[above:], missing, ask.layout.header)
         filled, top = filled[above:], top[above:]

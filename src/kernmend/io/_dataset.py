@@ -17,7 +17,6 @@ from kernmend.io._number_format import NumberFormat, round_as_written
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-
 # Number of bytes from the beginning of a file that its format is recognised by.
 HEAD = 1024
 # Number of entries that are compared at one time.
@@ -98,11 +97,6 @@ class Request:
                 continue
         return numbers
 
-    def no_member(self) -> None:
-        """Raise FileError if an array was named in a file that holds a single table."""
-        if self.member is not None:
-            raise FileError(f"{self.path}: holds a single table, leave out ::{self.member}")
-
     def no_columns(self, what: str) -> None:
         """Raise FileError if columns were chosen in data that has none."""
         if self.columns is not None or self.keep:
@@ -122,12 +116,16 @@ class Format(ABC):
     name: ClassVar[str]
     words: ClassVar[str]
     endings: ClassVar[tuple[str, ...]]
+    marks: ClassVar[tuple[bytes, ...]] = ()
+    """What such a file begins with, one of them."""
+    several: ClassVar[bool] = False
+    """Whether it may hold several arrays or sheets, of which one is named as in `file.npz::name`."""
     layout: ClassVar[tuple[str, ...]] = ()
     """What of a `Layout` can be said of such a file."""
 
-    @abstractmethod
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether a file begins like one of this kind; `head` is empty for a folder."""
+        return head.startswith(self.marks)
 
     @abstractmethod
     def read(self, ask: Request) -> "Dataset":
@@ -137,8 +135,10 @@ class Format(ABC):
         """Return the cells of a file, all its columns; FileError if it cannot be read."""
         return self.read(ask).cells
 
-    def check_layout(self, ask: Request, verb: str = "is") -> None:
-        """Raise FileError if something was said of the layout that a file of this kind does not have."""
+    def check(self, ask: Request, verb: str = "is") -> None:
+        """Raise FileError if a member was named, or something said of the layout, that such a file does not have."""
+        if ask.member is not None and not self.several:
+            raise FileError(f"{ask.path}: holds a single table, leave out ::{ask.member}")
         for name in ask.layout.told:
             if name not in self.layout:
                 raise FileError(f"{ask.path}: {verb} {self.words}, which has no {name} to choose: leave out --{name}")
@@ -309,7 +309,6 @@ def without_empty(data: Dataset) -> Dataset:
     columns, n_empty = np.flatnonzero(lasting), len(data.X) - len(rows)
     if not len(rows) or (not n_empty and lasting.all()):
         return data
-
     names = data.columns or tuple(f"column {j}" for j in range(data.X.shape[1]))
     labels = data.row_labels or tuple(map(str, range(len(data.X))))
     note = (
@@ -325,7 +324,7 @@ def without_empty(data: Dataset) -> Dataset:
         integer=data.integer[columns],
         formats=None if data.formats is None else tuple(data.formats[j] for j in columns),
         places=data.places[columns],
-        rows=rows if data.rows is None else data.rows[rows],
+        rows=data.rows if not n_empty else rows if data.rows is None else data.rows[rows],
         passed=data.passed + tuple(names[j] for j in np.flatnonzero(~lasting)),
         why_passed={**data.why_passed, **{names[j]: "empty" for j in np.flatnonzero(~lasting)}},
         notes=data.notes + ((note,) if n_empty else ()),

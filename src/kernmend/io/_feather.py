@@ -7,7 +7,6 @@ from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import check_expansion, damaged, need
 from kernmend.io._parquet import table_dataset
 
-MAGIC = b"ARROW1"
 # First bytes of what each codec packs.
 CODECS = {"lz4": b"\x04\x22\x4d\x18", "zstd": b"\x28\xb5\x2f\xfd"}
 
@@ -18,14 +17,10 @@ class Feather(Format):
     name = "feather"
     words = "an Arrow file"
     endings = (".feather", ".arrow", ".ftr")
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins with Arrow's mark."""
-        return head.startswith(MAGIC)
+    marks = (b"ARROW1",)
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the columns of whole numbers and floats."""
-        ask.no_member()
         arrow, ipc = need("pyarrow", "Feather"), need("pyarrow.ipc", "Feather")
         raw = ask.path.read_bytes()
         codec = next((name for name, mark in CODECS.items() if mark in raw), None)

@@ -25,7 +25,7 @@ from kernmend.io._number_format import NumberFormat, is_number
 from kernmend.io._shapes import Reading, Shapes, add_cells, best_readings
 from kernmend.io._summaries import note as summaries_note
 from kernmend.io._summaries import summary_rows
-from kernmend.io._tables import Grid, TextGrid
+from kernmend.io._tables import Grid, TextGrid, missing_texts
 from kernmend.io._text import MISSING, counted, plain, unique
 
 # Names of a first column, in lower case, that is taken for the names of the rows.
@@ -58,7 +58,6 @@ class TextFormat(TableFormat):
 
     def grid(self, ask: Request) -> TextGrid:
         """Return the table of a file; FileError if there is none."""
-        ask.no_member()
         return self.parse(decode(ask.path.read_bytes(), ask.path, ask.layout.encoding), ask)
 
     @abstractmethod
@@ -105,7 +104,7 @@ def _blocks(grid: Grid) -> Iterator[tuple[int, int]]:
 
 def find_columns(grid: Grid, ask: Request) -> Columns:
     """Return what each column is made of, from the shapes of all its cells."""
-    missing = frozenset(MISSING | set(ask.missing))
+    missing = missing_texts(ask)
     hidden = {text for text in ask.missing if any(letter.isdigit() for letter in text)}
     shapes = [Shapes(Counter(), {}) for _ in range(grid.width)]
     for start, stop in _blocks(grid):

@@ -58,10 +58,7 @@ class ImageZip(Format):
     name = "zip"
     words = "a zip archive"
     endings = (".zip",)
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether this is a zip."""
-        return head.startswith(ZIP_MAGIC)
+    marks = ZIP_MAGIC
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of all images; other files pass through."""
@@ -91,7 +88,6 @@ def _dataset(
     save: Callable[[Path, dict[str, Raw]], None],
 ) -> Dataset:
     """Return the data set of the images among `names`; `load` reads a file, `save` writes changed images."""
-    ask.no_member()
     candidates = [name for name in names if _is_image(name)]
     if not candidates:
         raise FileError(f"{ask.path}: holds no images: png, jpg, bmp, gif, tiff, pgm, ppm and webp are read")

@@ -153,6 +153,7 @@ class Matlab(Format):
     name = "mat"
     words = "a MATLAB file"
     endings = (".mat",)
+    several = True
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether the header is that of version 5."""

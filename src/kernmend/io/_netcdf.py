@@ -163,10 +163,8 @@ class NetCdf(Format):
     name = "netcdf"
     words = "a NetCDF 3 file"
     endings = (".nc", ".cdf", ".nc3")
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins with the mark of version 1 or 2."""
-        return head.startswith((b"CDF\x01", b"CDF\x02"))
+    marks = (b"CDF\x01", b"CDF\x02")  # of version 1 and 2
+    several = True
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the only matrix, or of the named variable; its fill values are missing."""

@@ -73,14 +73,10 @@ class Npy(Format):
     name = "npy"
     words = "a NumPy array file"
     endings = (".npy",)
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins with NumPy's mark."""
-        return head.startswith(MAGIC)
+    marks = (MAGIC,)
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the array."""
-        ask.no_member()
         there = parse(ask.path.read_bytes(), ask)
 
         def save(temporary: Path, new: Raw) -> None:
@@ -95,10 +91,12 @@ class Npz(Format):
     name = "npz"
     words = "a NumPy npz archive"
     endings = (".npz",)
+    marks = ZIP_MAGIC
+    several = True
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether this is a zip of npy files only, or one whose ending says so."""
-        return head.startswith(ZIP_MAGIC) and (path.suffix.lower() == ".npz" or _all_npy(path))
+        return super().sees(path, head) and (path.suffix.lower() == ".npz" or _all_npy(path))
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the only matrix, or of the named array."""

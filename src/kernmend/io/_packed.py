@@ -28,11 +28,8 @@ class Gzipped(TableFormat):
     name = "gz"
     words = "a file packed by gzip"
     endings = (".gz",)
+    marks = (GZIP_MAGIC,)
     layout = Csv.layout
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins with gzip's mark."""
-        return head.startswith(GZIP_MAGIC)
 
     def grid(self, ask: Request) -> TextGrid:
         """Return the table inside."""
@@ -82,11 +79,12 @@ class ZippedTable(TableFormat):
     name = "zip"
     words = "a zip archive of a table"
     endings = (".zip",)
+    marks = ZIP_MAGIC
     layout = Csv.layout
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether this is a zip with one table."""
-        return head.startswith(ZIP_MAGIC) and sum(map(_is_table, names_in(path))) == 1
+        return super().sees(path, head) and sum(map(_is_table, names_in(path))) == 1
 
     def grid(self, ask: Request) -> TextGrid:
         """Return the table inside."""
@@ -114,12 +112,11 @@ def _is_table(name: str) -> bool:
 
 def _inside(ask: Request, name: str, raw: bytes, pack: Callable[[Path], None]) -> TextGrid:
     """Return the table of an unpacked file, which `pack` packs again; FileError if it is none."""
-    ask.no_member()
     head = raw[:HEAD]
     if not head:
         raise FileError(f"{ask.path}: the file in it is empty")
     for format in (JsonLines(), Csv()):
         if format.sees(Path(name), head):
-            format.check_layout(ask, "holds")
+            format.check(ask, "holds")
             return replace(format.parse(decode(raw, ask.path, ask.layout.encoding), ask), pack=pack)
     raise FileError(f"{ask.path}: what is packed in it is no text table: unpack it first")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.io._arrays import check_image_shape
@@ -25,14 +26,10 @@ class Parquet(Format):
     name = "parquet"
     words = "a Parquet file"
     endings = (".parquet", ".pq")
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins with Parquet's mark."""
-        return head.startswith(b"PAR1")
+    marks = (b"PAR1",)
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the columns of whole numbers and floats."""
-        ask.no_member()
         parquet = need("pyarrow.parquet", "parquet")
         with damaged(ask.path, "Parquet file"), parquet.ParquetFile(ask.path) as file:
             facts = file.metadata
@@ -49,24 +46,23 @@ class Parquet(Format):
 
 def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> Dataset:
     """Return the data set of a table of pyarrow; `save` writes the file with another."""
-    names, features, kinds = columns_of(table, ask)
+    names, features = columns_of(table, ask)
     index = _index(table)
     if not features or not table.num_rows:
         raise FileError(f"{ask.path}: holds no {'columns' if table.num_rows else 'rows'} of numbers")
-    X = numbers(table, features, kinds, ask)
+    X = numbers(table, features, ask)
     identifiers: dict[str, str] = {}
     if ask.columns is None:
-        whole = np.array([kind.kind != "f" for kind in kinds])
-        keep, identifiers = measured([names[j] for j in features], X, whole)
+        keep, identifiers = measured([names[j] for j in features], X, are_whole(table, features))
         if not keep.all():
-            features, kinds = [features[k] for k in np.flatnonzero(keep)], [kinds[k] for k in np.flatnonzero(keep)]
-            X = numbers(table, features, kinds, ask)
+            features = [features[k] for k in np.flatnonzero(keep)]
+            X = numbers(table, features, ask)
     return Dataset(
         X=X,
         columns=tuple(names[j] for j in features),
         row_labels=tuple(map(str, table.column(index[0]).to_pylist())) if index else None,
         image_shape=check_image_shape(ask, len(features)),
-        integer=np.array([kind.kind != "f" for kind in kinds]),
+        integer=are_whole(table, features),
         passed=tuple(names[j] for j in np.setdiff1d(np.arange(len(names)), features)),
         why_passed=dict.fromkeys(index, "names the rows") | identifiers,
         notes=note(identifiers),
@@ -166,8 +162,8 @@ def layout_of(facts: Any) -> dict[str, Any]:
     }
 
 
-def columns_of(table: Any, ask: Request) -> tuple[tuple[str, ...], list[int], list[np.dtype[Any]]]:
-    """Return the names of all columns, and the numbers and types of those to mend."""
+def columns_of(table: Any, ask: Request) -> tuple[tuple[str, ...], list[int]]:
+    """Return the names of all columns, and the numbers of those to mend."""
     names = unique(table.column_names)
     index = _index(table)
     fits = [_number_type(field.type) for field in table.schema]
@@ -179,7 +175,7 @@ def columns_of(table: Any, ask: Request) -> tuple[tuple[str, ...], list[int], li
     for j in features:
         if fits[j] is None:
             raise FileError(f"{ask.path}: column {names[j]!r} is {table.schema.types[j]}, not numbers: leave it out")
-    return names, features, [np.dtype(fits[j]) for j in features]
+    return names, features
 
 
 def _number_type(kind: Any) -> Any:
@@ -203,9 +199,19 @@ def _index(table: Any) -> list[str]:
     )
 
 
-def numbers(table: Any, features: list[int], kinds: list[np.dtype[Any]], ask: Request) -> Array:
+def _kinds(table: Any, features: Sequence[int]) -> list[np.dtype[Any]]:
+    """Return the NumPy types of some columns of numbers."""
+    return [np.dtype(_number_type(table.schema.field(j).type)) for j in features]
+
+
+def are_whole(table: Any, features: Sequence[int]) -> NDArray[np.bool_]:
+    """Return which of some columns of numbers hold whole ones."""
+    return np.array([kind.kind != "f" for kind in _kinds(table, features)])
+
+
+def numbers(table: Any, features: list[int], ask: Request) -> Array:
     """Return some columns as floats, NaN where they are missing."""
-    narrow = all(kind.kind == "f" and kind.itemsize <= 4 for kind in kinds)
+    narrow = all(kind.kind == "f" and kind.itemsize <= 4 for kind in _kinds(table, features))
     dtype: Any = np.float32 if narrow else np.float64
     X = np.empty((table.num_rows, len(features)), dtype=dtype)
     for k, j in enumerate(features):
@@ -220,9 +226,9 @@ def put(table: Any, mended: NewValues, path: Path) -> Any:
     """Return the table with the values that are new; NaN becomes null."""
     for k in np.flatnonzero(mended.new.any(axis=0)).tolist():
         j, where = int(mended.columns[k]), mended.new[:, k]
-        values, kind = mended.values[where, k], np.dtype(_number_type(table.schema.field(j).type))
+        values = mended.values[where, k]
         empty = np.isnan(values)
-        new = cast(np.where(empty, 0, values), kind, path)
+        new = cast(np.where(empty, 0, values), _kinds(table, [j])[0], path)
         table = _with_column(table, j, mended.rows[where], need("pyarrow", "parquet").array(new, mask=empty))
     return table
 

@@ -97,17 +97,15 @@ def revert(source: str | Path, changes: Any, path: str | Path, *, force: bool = 
         The file with the changes made.
     changes : ChangeLog, str or Path
         The change log, or the csv of one.
-    path : str or Path
-        Where to write.
-    force : bool, default=False
-        Replace a file that is there.
+    path, force : str or Path, bool, default=False
+        Where to write, and whether to replace a file that is there.
     **layout
-        Of a text table what is not to be found out: `header` (bool), `delimiter`, `decimal`, `thousands`, `encoding`.
+        As in `patch`.
 
     Returns
     -------
     Patched
-        `path`, how many cells were `changed`, and how many were not accepted and `left`.
+        `path`, how many cells were `changed` back, and how many were not accepted and `left`.
 
     Raises
     ------
@@ -179,7 +177,7 @@ def open_cells(path: str | Path, *, blank: bool = False, **layout: Any) -> CellF
         if is_parquet_folder(ask.path):
             return CellFile(cells=FolderCells(ask), format="parquet", endings=Parquet.endings, **facts)
         format = recognise(ask.path)
-        format.check_layout(ask)
+        format.check(ask)
         return CellFile(cells=format.cells(ask), format=format.name, endings=format.endings, **facts)
 
 

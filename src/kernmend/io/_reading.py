@@ -23,23 +23,10 @@ from kernmend.io._text import BLANKS
 from kernmend.io._xlsx import Xlsx
 
 FORMATS: tuple[Format, ...] = (
-    *(
-        Npy(),
-        Npz(),
-        Xlsx(),
-        ZippedTable(),
-        ImageZip(),
-        Parquet(),
-        Feather(),
-        Matlab(),
-        Matlab73(),
-        Hdf5(),
-        NetCdf(),
-        Zarr(),
-    ),
-    *(TiffStack(), ImageFolder(), Gzipped(), JsonLines()),
+    Npy(), Npz(), Xlsx(), ZippedTable(), ImageZip(), Parquet(), Feather(), Matlab(), Matlab73(), Hdf5(), NetCdf(),
+    Zarr(), TiffStack(), ImageFolder(), Gzipped(), JsonLines(),
     Csv(),  # The last, since it takes every text.
-)
+)  # fmt: skip
 
 FOREIGN = {
     b"\xfd7zXZ": "compressed with xz: unpack it first",
@@ -90,7 +77,7 @@ def read(
     ask = request(path, columns=columns, image_shape=image_shape, missing=missing, keep=keep, **layout)
     with opening(ask.path, "read"):
         format = recognise(ask.path)
-        format.check_layout(ask)
+        format.check(ask)
         return replace(format.read(ask), endings=format.endings)
 
 

@@ -18,14 +18,10 @@ class TiffStack(Format):
     name = "tiff"
     words = "a TIFF file"
     endings = (".tif", ".tiff")
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins as TIFF does."""
-        return head[:4] in MAGICS
+    marks = tuple(MAGICS)
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of all pages."""
-        ask.no_member()
         raw = ask.path.read_bytes()
         with damaged(ask.path, "TIFF file"):
             n_pages = len(directories(raw))

@@ -9,6 +9,12 @@ from typing import Any, ClassVar, Self
 from kernmend.io._cells import Edits
 from kernmend.io._dataset import Request
 from kernmend.io._decoding import Ends, Text, write_records
+from kernmend.io._text import MISSING
+
+
+def missing_texts(ask: Request) -> frozenset[str]:
+    """Return the texts that mean a missing value: those that always do, and those that were told."""
+    return MISSING | set(ask.missing)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,8 @@ from kernmend.io._sheet import (
     with_number,
     without_number,
 )
-from kernmend.io._tables import Grid
-from kernmend.io._text import MISSING, plain, replaced
+from kernmend.io._tables import Grid, missing_texts
+from kernmend.io._text import plain, replaced
 from kernmend.io._zips import MAGIC as ZIP_MAGIC
 from kernmend.io._zips import content, names_in, opened, rewrite
 
@@ -85,22 +85,19 @@ class SheetGrid(Grid):
         """Return the XML of a cell with another text; nothing for one that was added and is now taken away."""
         line = self.lines[row]
         cell = line.cells.get(column)
+        old = "" if cell is None else self.xml[cell.start : cell.end]
         if cell is not None and cell.formula:
             raise FileError(f"{column_name(column)}{row} holds a formula, which is not replaced by a value")
-        if not text and (cell is None or (isinstance(text, Verbatim) and is_added(self.xml[cell.start : cell.end]))):
+        if not text and (cell is None or (isinstance(text, Verbatim) and is_added(old))):
             return ""
         number = NUMBER.fullmatch(text) is not None
-        if cell is not None and text and is_text(self.xml[cell.start : cell.end]) and is_number(plain(cell.text)):
+        if cell is not None and text and is_text(old) and is_number(plain(cell.text)):
             number = False  # a number stored as text stays one, in its quotes if it has any
             text = text if isinstance(text, Verbatim) else replaced(cell.text, text)
-        elif cell is not None and number:
-            same = with_number(self.xml[cell.start : cell.end], text)
+        elif cell is not None and (number or not text):
+            same = with_number(old, text) if number else without_number(old)
             if same is not None:
                 return same
-        elif cell is not None and not text:
-            empty = without_number(self.xml[cell.start : cell.end])
-            if empty is not None:
-                return empty
         prefix = next((one.prefix for one in line.cells.values()), "")
         style = styles.get(column, "") if cell is None else cell.style
         return new_cell(column, row, prefix, style, text, number=number, added=cell is None)
@@ -112,13 +109,14 @@ class Xlsx(TableFormat):
     name = "xlsx"
     words = "an Excel workbook"
     endings = (".xlsx", ".xlsm")
+    marks = ZIP_MAGIC
+    several = True
     layout = ("header", "decimal", "thousands")
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether this is a zip whose ending, or whose content, is that of a workbook."""
-        if not head.startswith(ZIP_MAGIC):
-            return False
-        return path.suffix.lower() in self.endings or "[Content_Types].xml" in names_in(path)
+        known = path.suffix.lower() in self.endings
+        return super().sees(path, head) and (known or "[Content_Types].xml" in names_in(path))
 
     def grid(self, ask: Request) -> SheetGrid:
         """Return the only sheet with a table, or the named one."""
@@ -227,7 +225,7 @@ def _table(
     while len(places) > 1 and 2 * rows[places[0]].filled < most:
         places.pop(0)
     top = [_texts(rows[row], first, width, formulas=True) for row in places[: SAMPLE + 2]]
-    missing = frozenset(MISSING | set(ask.missing))
+    missing = missing_texts(ask)
     above = 0 if ask.layout.header is False else lines_above(top, missing)
     above += has_groups(top[above:], missing, ask.layout.header)
     places, top = places[above:], top[above:]

@@ -102,8 +102,8 @@ def _measured(
 ) -> Table:
     """Return a DataFrame as a table without columns to keep, empty ones and, if none were asked for, identifiers.
 
-    `make` makes it of the columns with given numbers, `names` and `kinds` are those of all columns. Names differ: the
-    second "x" is "x (2)", as it is in a file.
+    `make` makes it of the columns with given numbers, without their names; `names` and `kinds` are those of all
+    columns. Names differ: the second "x" is "x (2)", as it is in a file.
     """
     keep = [name for one in keep for name in _named(one, names)]
     why = {name: TEXTS for name, kind in zip(names, kinds, strict=True) if kind == "texts"}
@@ -112,17 +112,20 @@ def _measured(
         raise ValueError(f"there is no column of numbers to mend{hint}")
     chosen = _choose(names, kinds, columns)
     table = make(chosen)
-    if columns is not None:
-        return replace(table, why_passed=dict.fromkeys(table.passed, "not asked for"))
-    present: list[bool] = np.asarray(~np.isnan(table.X).all(axis=0)).tolist()
-    stay = np.array([full and names[j] not in keep for j, full in zip(chosen, present, strict=True)])
-    why |= {names[j]: "to be kept" if full else "empty" for j, full in zip(chosen, present, strict=True)}
-    if stay.any() and table.integer is not None:
-        some = [j for j, one in zip(chosen, stay, strict=True) if one]
-        stay[stay], identifiers = measured([names[j] for j in some], table.X[:, stay], table.integer[stay])
-        why |= identifiers
-    left = table if stay.all() else make([j for j, one in zip(chosen, stay, strict=True) if one])
-    return replace(left, why_passed={name: why[name] for name in left.passed if name in why})
+    if columns is None:
+        present: list[bool] = np.asarray(~np.isnan(table.X).all(axis=0)).tolist()
+        stay = np.array([full and names[j] not in keep for j, full in zip(chosen, present, strict=True)])
+        why |= {names[j]: "to be kept" if full else "empty" for j, full in zip(chosen, present, strict=True)}
+        if stay.any() and table.integer is not None:
+            some = [names[j] for j, one in zip(chosen, stay, strict=True) if one]
+            stay[stay], identifiers = measured(some, table.X[:, stay], table.integer[stay])
+            why |= identifiers
+        if not stay.all():
+            chosen = [j for j, one in zip(chosen, stay, strict=True) if one]
+            table = make(chosen)
+    passed = tuple(name for j, name in enumerate(names) if j not in set(chosen))
+    why = dict.fromkeys(passed, "not asked for") if columns is not None else {n: why[n] for n in passed if n in why}
+    return replace(table, columns=tuple(names[j] for j in chosen), passed=passed, why_passed=why)
 
 
 def _kind(column: Any) -> str:
@@ -190,7 +193,6 @@ def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
     """Return the columns of a pandas DataFrame with the given numbers, which hold numbers, as a table."""
     import pandas as pd
 
-    names = unique([*map(str, X.columns)])
     parts = [X.iloc[:, j] for j in chosen]
     values = _matrix(
         [part.to_numpy(dtype=np.float64, na_value=np.nan) for part in parts],
@@ -207,7 +209,7 @@ def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
     integer = np.array([_whole(part) for part in parts])
     plain = isinstance(X.index, pd.RangeIndex)
     labels = None if plain else tuple(map(str, X.index))
-    return Table(values, restore, _names(names, chosen), labels, integer=integer, passed=_others(names, chosen))
+    return Table(values, restore, row_labels=labels, integer=integer)
 
 
 def _of_frame(frame: Any, chosen: Sequence[int]) -> Table:
@@ -215,7 +217,7 @@ def _of_frame(frame: Any, chosen: Sequence[int]) -> Table:
 
     Those of pandas go another way: here their nullable types would become others, and names may not be double.
     """
-    names = list(frame.columns)
+    names = frame.columns
     parts = [frame[names[j]] for j in chosen]
     values = _matrix(
         [part.to_numpy().astype(np.float64) for part in parts],  # a cast of Arrow refuses integers above 2^53
@@ -232,7 +234,7 @@ def _of_frame(frame: Any, chosen: Sequence[int]) -> Table:
         return frame.with_columns(new).to_native()
 
     integer = np.array([part.dtype.is_integer() for part in parts])
-    return Table(values, restore, _names(names, chosen), integer=integer, passed=_others(names, chosen))
+    return Table(values, restore, integer=integer)
 
 
 def _merged(part: Any, new: Array, where: NDArray[np.bool_]) -> list[Any]:
@@ -282,13 +284,3 @@ def _choose(names: Sequence[str], kinds: Sequence[str], wanted: Sequence[str] | 
             held = f"holds {TEXTS}" if kinds[j] == "texts" else "does not hold numbers"
             raise ValueError(f"column {names[j]!r} {held}")
     return chosen
-
-
-def _names(names: Sequence[str], chosen: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of the chosen columns."""
-    return tuple(names[j] for j in chosen)
-
-
-def _others(names: Sequence[str], chosen: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of the columns that are not chosen."""
-    return tuple(name for j, name in enumerate(names) if j not in set(chosen))
