@@ -135,9 +135,9 @@ def mend_digits(kind: str, *, random_state: int = 0, verbose: int = 0) -> Part:
 # --- the circle -------------------------------------------------------------------------------------------------------
 
 
-def mend_circle(*, n_samples: int = 100, random_state: int = 0, verbose: int = 0) -> Part:
+def mend_circle(*, random_state: int = 0, verbose: int = 0) -> Part:
     """Mend a circle of which every tenth point was replaced, and return it; the error is the distance from it."""
-    surface = make_circle(n_samples, random_state=random_state)
+    surface = make_circle(100, random_state=random_state)
     given = uniform_outliers(surface.X, 0.1, random_state=random_state + 1)
     est = KernelRecovery(verbose=verbose).fit(given.X)
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import make_dataclass
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
@@ -64,10 +64,11 @@ def is_far(X: Array) -> bool:
 
 
 class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Base of the estimators. A subclass sets `recovered_`, `outlier_scores_`, `outliers_` and calls `_keep`, `_tell`.
+    """Base of the estimators. A subclass has `_check_parameters`, and `_fit`, which sets what it found of the rows.
 
-    It has the parameters `max_iter`, `tol`, `verbose`, and `random_state` if it needs `_seed`. Its `fit` checks the
-    parameters, then calls `_forget`, then looks at the data.
+    That is `recovered_`, `outlier_scores_`, `outliers_`, and what `_keep` sets. One that takes more than the data has a
+    `fit` of its own: it checks the parameters, calls `_forget`, looks at the data, and ends with `_tell`. It has the
+    parameters `max_iter`, `tol`, `verbose`, and `random_state` if it needs `_seed`.
     """
 
     _allow_nan = True
@@ -84,6 +85,36 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
     """How parameters that are "auto" are chosen, in words, by name."""
     _caches: ClassVar[tuple[str, ...]] = ("_of_landmarks", "_gathered")
     """What a fit may leave besides, and no file holds."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Mend `X`; the result is in `recovered_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The corrupted data; NaN means missing, where the estimator can fill it in, inf is an error.
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
+
+        Returns
+        -------
+        Recovery
+            The estimator itself, fitted.
+        """
+        self._check_parameters()
+        self._forget()
+        X = self._validate(X, reset=True, ensure_min_samples=2)
+        self._fit(X)
+        self._tell(X)
+        return self
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError or TypeError that names the parameter, what it must be and what it is."""
+        raise NotImplementedError
+
+    def _fit(self, X: Array) -> None:
+        """Mend checked rows, and set everything that follows."""
+        raise NotImplementedError
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Mend `X` and return the result, a copy of `recovered_`.

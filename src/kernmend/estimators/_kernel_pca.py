@@ -112,24 +112,7 @@ class KernelPCADenoiser(SubspaceRecovery):
     _rules: ClassVar[dict[str, str]] = {"gamma": "1 / (median squared distance of two rows)"}
     _saved: ClassVar[tuple[str, ...]] = (*SubspaceRecovery._saved, "kernel_pca_", "_L", "_mean_square")
 
-    def fit(self, X: Any, y: Any = None) -> "KernelPCADenoiser":
-        """Find the components of `X` and denoise it; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data, without missing entries.
-        y : None
-            Ignored; there for the pipelines of scikit-learn.
-
-        Returns
-        -------
-        KernelPCADenoiser
-            The estimator itself, fitted.
-        """
-        self._check_parameters()
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
+    def _fit(self, X: Array) -> None:
         self._L = X.astype(np.float64)  # a copy: what is done to X later is not done to the model
         self.kernel_ = self._make_kernel(self._L)
         self.gamma_ = getattr(self.kernel_, "gamma", None)
@@ -138,8 +121,6 @@ class KernelPCADenoiser(SubspaceRecovery):
         with self._progress("pre-images", self.max_iter) as callback:
             self._keep(self._denoise(self._L, callback), X.dtype)
         self._flag(self._distances(self._L))
-        self._tell(X)
-        return self
 
     def _mend_rows(self, X: Array) -> Array:
         """Return the pre-images of the projections of rows."""

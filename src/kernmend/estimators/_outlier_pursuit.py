@@ -23,7 +23,8 @@ class OutlierPursuit(LinearRecovery):
         minimise |L|_* + lam sum_i |S_i|   subject to  L + S = X on the observed entries
 
     (Xu, Caramanis, Sanghavi 2012). |L|_* is the sum of the singular values, |S_i| the length of a row. For data in or
-    near a linear subspace of few dimensions, with some rows off it; nothing is centred.
+    near a linear subspace of few dimensions, with some rows off it; nothing is centred. `transform` mends each row by
+    itself in the row space of L, as that of `RobustPCA` does.
 
     Parameters
     ----------

@@ -152,24 +152,7 @@ class RobustKernelPCA(SubspaceRecovery):
         *("error_", "C_", "sigma_", "_L", "_scale", "_bounds", "_subspace", "_seen", "_mended"),
     )
 
-    def fit(self, X: Any, y: Any = None) -> "RobustKernelPCA":
-        """Mend `X` and find its subspace; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data; NaN means missing, inf is an error.
-        y : None
-            Ignored; there for the pipelines of scikit-learn.
-
-        Returns
-        -------
-        RobustKernelPCA
-            The estimator itself, fitted.
-        """
-        self._check_parameters()
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
+    def _fit(self, X: Array) -> None:
         observed = X.astype(np.float64)  # a copy: what is done to X later is not done to the model
         start = fill_missing(observed) if np.isnan(observed).any() else observed
         self._L = start
@@ -186,8 +169,6 @@ class RobustKernelPCA(SubspaceRecovery):
         self._seen = {row.tobytes(): index for index, row in enumerate(np.ascontiguousarray(observed))}
         self._mended = result.A.astype(np.float64, copy=False)
         self._flag(self._moved(observed, self._mended), MOVED**2)
-        self._tell(X)
-        return self
 
     def _mend_rows(self, X: Array) -> Array:
         """Return rows mended against the subspace of the fit."""

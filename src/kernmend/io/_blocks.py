@@ -24,7 +24,6 @@ from kernmend.io._containers import Worker, Zarr
 from kernmend.io._dataset import Dataset, Mask, Request, check_folder, to_write
 from kernmend.io._files import FileError, beside, damaged, files_below, need, opening, place
 from kernmend.io._identifiers import measured, note
-from kernmend.io._parquet_folder import is_parquet_folder, table_names
 from kernmend.io._reading import recognise, request
 from kernmend.io._worker import zarr_array
 
@@ -220,7 +219,7 @@ def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
     """Return the blocks of a zarr folder or of Parquet, and a data set with some of the rows and all other facts."""
     ask = request(path, **options)
     with opening(ask.path, "read"):
-        if is_parquet_folder(ask.path):
+        if _parquet.is_parquet_folder(ask.path):
             return _open_parquet(ask)
         format = recognise(ask.path)
         format.check(ask)
@@ -255,7 +254,7 @@ def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
     """Return the row groups of Parquet as blocks, and its data set with a sample."""
     parquet = need("pyarrow.parquet", "parquet")
     _parquet.Parquet().check(ask)
-    files = tuple(table_names(ask.path)) if ask.path.is_dir() else ("",)
+    files = tuple(_parquet.table_names(ask.path)) if ask.path.is_dir() else ("",)
     groups: list[tuple[int, int]] = []
     sizes: list[int] = []
     first: Any = None

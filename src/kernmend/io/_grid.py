@@ -6,7 +6,7 @@ Csv, Excel and JSON lines are read this way, each as a `Grid`, which gives its c
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from kernmend.io._decoding import Text, decode
 from kernmend.io._files import FileError
 from kernmend.io._identifiers import LONGEST_NAME, distinct, measured, note
 from kernmend.io._number_format import NumberFormat, is_number
-from kernmend.io._shapes import Reading, Shapes, add_cells, best_readings
+from kernmend.io._shapes import Brief, Reading, Shapes, add_cells, best_readings
 from kernmend.io._summaries import note as summaries_note
 from kernmend.io._summaries import summary_rows
 from kernmend.io._tables import Grid, TextGrid, missing_texts
@@ -69,18 +69,20 @@ class TextFormat(TableFormat):
 class Columns:
     """What was found of the columns of a grid."""
 
+    briefs: list[Brief]
     readings: list[Reading]
     names: tuple[str, ...] | None
 
     @property
     def numeric(self) -> Mask:
         """Which columns are numbers."""
-        return np.array([one.format is not None and one.present > 0 for one in self.readings])
+        pairs = zip(self.readings, self.briefs, strict=True)
+        return np.array([one.format is not None and brief.present > 0 for one, brief in pairs])
 
     @cached_property
     def apart(self) -> Mask:
         """Which columns are of another table: empty columns part them from one that has more than twice the rows."""
-        present = np.array([one.present for one in self.readings])
+        present = np.array([brief.present for brief in self.briefs])
         block = np.cumsum(present == 0)
         rows = np.zeros(block[-1] + 1, dtype=np.intp)
         np.maximum.at(rows, block, present)
@@ -117,7 +119,7 @@ def find_columns(grid: Grid, ask: Request) -> Columns:
         shapes, grid.decimals if told is None else (told,), ask.layout.thousands, prefer_plain=grid.prefer_plain
     )
     readings = [_with_exact_unit(grid, j, one, missing) for j, one in enumerate(readings)]
-    return Columns(readings, None if grid.header is None else unique(grid.header))
+    return Columns([own.brief() for own in shapes], readings, None if grid.header is None else unique(grid.header))
 
 
 def _with_exact_unit(grid: Grid, j: int, one: Reading, missing: frozenset[str]) -> Reading:
@@ -166,7 +168,7 @@ def grid_dataset(grid: Grid, ask: Request) -> Dataset:
     if ask.columns is None:
         names = [columns.name(j) for j in chosen.tolist()]
         whole = np.array([one.whole for one in formats])
-        keep, identifiers = measured(names, X, whole, np.array([columns.readings[j].zeros for j in chosen]))
+        keep, identifiers = measured(names, X, whole, np.array([columns.briefs[j].zeros for j in chosen]))
         chosen, X = chosen[keep], X if keep.all() else np.ascontiguousarray(X[:, keep])
         formats = columns.formats(chosen.tolist())
     formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
@@ -185,7 +187,7 @@ def grid_dataset(grid: Grid, ask: Request) -> Dataset:
         notes=(*notes, *_notes(columns, set(chosen.tolist()))),
         format=grid.format,
         source=ask.path,
-        cells=GridCells(grid, lambda: columns, dict(zip(chosen.tolist(), formats, strict=True))),
+        cells=GridCells(grid, lambda: columns, chosen, formats),
         places=chosen,
     )
 
@@ -202,7 +204,7 @@ def _why_left(columns: Columns, j: int, ask: Request, index: int | None) -> str:
     """Return why a column is passed through that is no identifier; `index` is that which names the rows."""
     if j == index:
         return "names the rows"
-    if not columns.readings[j].present:
+    if not columns.briefs[j].present:
         return "empty"
     if columns.apart[j] and ask.columns is None:
         return "stands apart from the table"
@@ -214,14 +216,18 @@ def _why_left(columns: Columns, j: int, ask: Request, index: int | None) -> str:
 class GridCells(Cells):
     """The cells of a table of texts.
 
-    `columns()` finds what they are made of, which is needed for new values only; `formats` says how columns write
-    mended numbers.
+    `columns()` finds what they are made of, which is needed for new values only; `formats` says how the columns with
+    the numbers `chosen`, which rise, write mended numbers.
     """
 
     def __init__(
-        self, grid: Grid, columns: Callable[[], Columns], formats: Mapping[int, NumberFormat] | None = None
+        self,
+        grid: Grid,
+        columns: Callable[[], Columns],
+        chosen: Places | tuple[()] = (),
+        formats: Sequence[NumberFormat] = (),
     ) -> None:
-        self._grid, self._find, self._formats = grid, columns, formats or {}
+        self._grid, self._find, self._chosen, self._formats = grid, columns, chosen, formats
         self.columns = None if grid.header is None else unique(grid.header)
         self.height, self.width = grid.height, grid.width
 
@@ -231,7 +237,8 @@ class GridCells(Cells):
 
     def texts(self, rows: Places, columns: Places) -> list[str]:
         """Return what stands in some cells, quotes and blanks included."""
-        out, last, parts = [], -1, self._grid.raw(0) if len(rows) else ()
+        out, last = [], -1
+        parts: Sequence[str] = ()
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             if row != last:
                 last, parts = row, self._grid.raw(row)
@@ -252,7 +259,8 @@ class GridCells(Cells):
 
     def written(self, values: Array, columns: Places) -> list[str]:
         """Return the texts of numbers as their columns write them; nothing for a missing one."""
-        return [self._formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
+        places = np.searchsorted(self._chosen, columns).tolist()
+        return [self._formats[k].write(value) for value, k in zip(values, places, strict=True)]
 
     def same(self, column: int, text: str, other: str) -> bool:
         """Return whether two texts say the same: but for quotes and blanks, as numbers, or as missing."""
@@ -263,9 +271,9 @@ class GridCells(Cells):
         """Return what is wrong with a text that is to be a number as the column writes them, or missing."""
         if text in MISSING:
             return None
-        reading = self._found.readings[column]
+        reading, brief = self._found.readings[column], self._found.briefs[column]
         format = reading.format
-        if format is None and 2 * reading.bad >= reading.present:
+        if format is None and 2 * reading.bad >= brief.present:
             return "stands in a column that is not made of numbers"
         value = None if format is None else format.parse(text)
         if value is not None and not math.isfinite(value):
@@ -274,7 +282,7 @@ class GridCells(Cells):
         marked = format is not None and (format.thousands or format.before or format.after)
         if known and (marked or self._grid.accepts(text)):
             return None
-        example = f", such as {reading.example!r}" if reading.example else ""
+        example = f", such as {brief.example!r}" if brief.example else ""
         return f"is not a number as the column writes them{example}"
 
 
@@ -289,8 +297,8 @@ def _is_float(text: str) -> bool:
 def _labels(grid: Grid, columns: Columns, ask: Request) -> tuple[int, tuple[str, ...]] | None:
     """Return which column names the rows, and their names: the first that does, of words or named so, no two alike."""
     for j in range(grid.width if grid.width > 1 else 0):
-        reading = columns.readings[j]
-        words = reading.present > 0 and reading.format is None and reading.words == reading.present
+        reading, present = columns.readings[j], columns.briefs[j].present
+        words = present > 0 and reading.format is None and reading.words == present
         header = None if grid.header is None else grid.header[j].lower()
         named = j == 0 and header in INDEX_NAMES and reading.format is not None and reading.format.whole
         if not words and (not named or ask.columns is not None):
@@ -325,7 +333,7 @@ def _not_numbers(columns: Columns, j: int, ask: Request) -> str:
     row, text = columns.readings[j].word or (0, "")
     name = columns.name(j) if columns.names is None else repr(columns.name(j))
     where = f"{ask.path}: {'' if columns.names is None else 'column '}{name}"
-    if not columns.readings[j].present:
+    if not columns.briefs[j].present:
         return f"{where} is empty: leave it out"
     return f"{where} is not made of numbers, row {row} has {text!r}: leave it out, or say --missing {_shell(text)}"
 
@@ -344,8 +352,8 @@ def _notes(columns: Columns, chosen: set[int]) -> tuple[str, ...]:
     if bracketed:
         some = ", ".join(columns.name(j) for j in sorted(bracketed)[:6]) + (", ..." if len(bracketed) > 6 else "")
         notes.append(f"Numbers in brackets are taken for negative ones: {some}.")
-    for j, one in enumerate(columns.readings):
-        if not one.bad or one.word is None or 2 * one.bad >= one.present:
+    for j, (one, brief) in enumerate(zip(columns.readings, columns.briefs, strict=True)):
+        if not one.bad or one.word is None or 2 * one.bad >= brief.present:
             continue
         row, text = one.word
         cells = counted(one.bad, "cell")

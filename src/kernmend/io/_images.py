@@ -1,4 +1,7 @@
-"""Folders and zips of equally sized images: one row per image. Images that are not mended are copied byte for byte."""
+"""Equally sized images, one row per image: folders and zips of them, and the pages of a TIFF file.
+
+Images that are not mended are copied byte for byte, and pages that are not keep every byte.
+"""
 
 import shutil
 from collections import Counter
@@ -12,9 +15,9 @@ from kernmend.io._arrays import array_dataset, differing_rows
 from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged, files_below
-from kernmend.io._pictures import LOSSY, BrokenImage, Kind, Picture, decode, encode
-from kernmend.io._zips import MAGIC as ZIP_MAGIC
-from kernmend.io._zips import content, opened, rewrite
+from kernmend.io._pictures import LOSSY, BrokenImage, Kind, Picture, decode, decode_page, encode, opened_image
+from kernmend.io._tiff import MAGICS, directories, with_pages
+from kernmend.io._zips import ZIP_MAGIC, content, opened, rewrite
 
 # Endings of files that are taken for images, in lower case.
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pbm", ".pnm", ".webp")
@@ -72,6 +75,46 @@ class ImageZip(Format):
             infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
             names = sorted(infos)
             return _dataset(ask, self.name, names, lambda name: content(archive, infos[name]), save)
+
+
+class TiffStack(Format):
+    """A TIFF file of several pages of one size: each is a row."""
+
+    name = "tiff"
+    words = "a TIFF file"
+    endings = (".tif", ".tiff")
+    marks = tuple(MAGICS)
+
+    def read(self, ask: Request) -> Dataset:
+        """Return the data set of all pages."""
+        raw = ask.path.read_bytes()
+        with damaged(ask.path, "TIFF file"):
+            n_pages = len(directories(raw))
+        if n_pages < 2:
+            raise FileError(f"{ask.path}: is one image: give a folder or zip of equally sized ones")
+        pixels = _pages(ask, raw, n_pages)
+
+        def save(temporary: Path, new: Raw) -> None:
+            temporary.write_bytes(with_pages(raw, differing_rows(new, pixels)))
+
+        labels = [f"page {k + 1}" for k in range(n_pages)]
+        return array_dataset(pixels, ask, format=self.name, save=save, row_labels=labels)
+
+
+def _pages(ask: Request, raw: bytes, n_pages: int) -> Raw:
+    """Return the pixels of all pages, of which all are of one kind and size."""
+    with damaged(ask.path, "TIFF file"), opened_image(raw, str(ask.path), several=True) as image:
+        first = decode_page(image, raw, 0, f"{ask.path}: page 1", None)
+        if first.kind.dtype == "?":
+            raise FileError(f"{ask.path}: has pages of 1-bit pixels: convert them to 8 bits")
+        pixels = _room(ask, n_pages, first)
+        for k in range(n_pages):
+            page = decode_page(image, raw, k, f"{ask.path}: page {k + 1}", first.values.shape)
+            if image.mode in ("RGBA", "LA", "PA"):
+                raise FileError(f"{ask.path}: page {k + 1} has an alpha channel: save it without")
+            _check_alike(ask, "page 1", first.kind, f"page {k + 1}", page.kind)
+            pixels[k] = page.values
+    return pixels
 
 
 def _is_image(name: str) -> bool:

@@ -14,8 +14,7 @@ from kernmend.io._arrays import Entry, array_dataset, check_numeric, pick
 from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
-from kernmend.io._zips import MAGIC as ZIP_MAGIC
-from kernmend.io._zips import content, opened, rewrite
+from kernmend.io._zips import ZIP_MAGIC, content, opened, rewrite
 
 # First bytes of an npy file.
 MAGIC = b"\x93NUMPY"

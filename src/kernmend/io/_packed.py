@@ -12,8 +12,7 @@ from kernmend.io._files import FileError, check_expansion, damaged, most_unpacke
 from kernmend.io._grid import TableFormat
 from kernmend.io._json_lines import JsonLines
 from kernmend.io._tables import TextGrid
-from kernmend.io._zips import MAGIC as ZIP_MAGIC
-from kernmend.io._zips import content, names_in, opened, rewrite
+from kernmend.io._zips import ZIP_MAGIC, content, names_in, opened, rewrite
 
 GZIP_MAGIC = b"\x1f\x8b"
 # Flags of the header of gzip: more fields, a name, a comment, a checksum.

@@ -1,7 +1,10 @@
-"""Parquet: types, index and metadata stay; columns of numbers are mended, all others pass through."""
+"""Parquet and Arrow files: types, index and metadata stay; columns of numbers are mended, all others pass through."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,12 +15,14 @@ from kernmend._typing import Array
 from kernmend.io._arrays import check_image_shape
 from kernmend.io._cells import Cells, Edits, NewValues, Places, cast, is_same_number, number_texts, wrong_number
 from kernmend.io._dataset import Dataset, Format, Request
-from kernmend.io._files import FileError, check_expansion, damaged, need
+from kernmend.io._files import FileError, check_expansion, damaged, files_below, need
 from kernmend.io._identifiers import measured, note
 from kernmend.io._text import unique
 
 SaveTable: TypeAlias = Callable[[Path, Any], None]
 """Writes a table of pyarrow to a temporary path, in the layout of the file that it came from."""
+# First bytes of what each codec packs.
+CODECS = {"lz4": b"\x04\x22\x4d\x18", "zstd": b"\x28\xb5\x2f\xfd"}
 
 
 class Parquet(Format):
@@ -42,6 +47,44 @@ class Parquet(Format):
             parquet.write_table(new, temporary, **layout)
 
         return table_dataset(table, ask, format=self.name, save=save)
+
+
+class Feather(Format):
+    """Arrow IPC files, Feather version 2, read and written by pyarrow."""
+
+    name = "feather"
+    words = "an Arrow file"
+    endings = (".feather", ".arrow", ".ftr")
+    marks = (b"ARROW1",)
+
+    def read(self, ask: Request) -> Dataset:
+        """Return the data set of the columns of whole numbers and floats."""
+        arrow, ipc = need("pyarrow", "Feather"), need("pyarrow.ipc", "Feather")
+        raw = ask.path.read_bytes()
+        codec = next((name for name, mark in CODECS.items() if mark in raw), None)
+        with damaged(ask.path, "Arrow file"), ipc.open_file(arrow.py_buffer(raw)) as file:
+            if codec is not None:
+                check_expansion(ask.path, len(raw), _claimed(raw, codec))
+            table = file.read_all()
+            table.validate(full=True)
+            batches = [file.get_batch(k).num_rows for k in range(file.num_record_batches)]
+
+        def save(temporary: Path, new: Any) -> None:
+            options = ipc.IpcWriteOptions(compression=codec)
+            new = new.combine_chunks()
+            with ipc.new_file(temporary, new.schema, options=options) as writer:
+                writer.write_table(new, max_chunksize=max(batches, default=0) or None)
+
+        return table_dataset(table, ask, format=self.name, save=save)
+
+
+def _claimed(raw: bytes, codec: str) -> int:
+    """Return the number of bytes that packed buffers claim to unpack to: eight bytes before the mark of each."""
+    total, at = 0, raw.find(CODECS[codec])
+    while at >= 0:
+        total += max(int.from_bytes(raw[max(at - 8, 0) : at], "little", signed=True), 0)
+        at = raw.find(CODECS[codec], at + 4)
+    return total
 
 
 def table_dataset(table: Any, ask: Request, *, format: str, save: SaveTable) -> Dataset:
@@ -242,3 +285,77 @@ def _with_column(table: Any, j: int, rows: Sequence[int] | Places, values: Any) 
         column.combine_chunks(), arrow.array(where), arrow.array(values, type=column.type)
     )
     return table.set_column(j, table.schema.field(j), new)
+
+
+# --- folders of Parquet files, which are one table -------------------------------------------------------------------
+
+
+def is_parquet_folder(path: Path) -> bool:
+    """Return whether a path is a folder with Parquet files."""
+    return path.is_dir() and bool(table_names(path))
+
+
+def table_names(folder: Path) -> list[str]:
+    """Return the names of the Parquet files in a folder, in order; what begins with _ or . tells of others."""
+    names = [name for name in files_below(folder) if name.endswith(Parquet.endings)]
+    return [name for name in names if not Path(name).name.startswith(("_", "."))]
+
+
+class FolderCells(Cells):
+    """The rows of all files, one after the other."""
+
+    def __init__(self, ask: Request) -> None:
+        self._ask, self._names = ask, table_names(ask.path)
+        self._starts = np.cumsum([0, *(_rows(ask.path / name) for name in self._names)])
+        self._part = cache(lambda k: Parquet().cells(replace(ask, path=ask.path / self._names[k])))
+        first = self._part(0)
+        self.columns, self.width, self.height = first.columns, first.width, int(self._starts[-1])
+
+    def texts(self, rows: Places, columns: Places) -> list[str]:
+        """Return the numbers of some cells as texts."""
+        out = [""] * len(rows)
+        files = np.searchsorted(self._starts, rows, side="right") - 1
+        for k in np.unique(files).tolist():
+            places = np.flatnonzero(files == k)
+            texts = self._part(k).texts(rows[places] - self._starts[k], columns[places])
+            for place, text in zip(places.tolist(), texts, strict=True):
+                out[place] = text
+        return out
+
+    def save(self, temporary: Path, edits: Edits) -> None:
+        """Write the folder: files in which nothing changes are copied."""
+        by_file: dict[int, list[tuple[int, dict[int, str]]]] = {}
+        for row, texts in edits:
+            k = int(np.searchsorted(self._starts, row, side="right")) - 1
+            by_file.setdefault(k, []).append((row - int(self._starts[k]), dict(texts)))
+        for name in files_below(self._ask.path):
+            target = temporary / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            k = self._names.index(name) if name in self._names else -1
+            if k in by_file:
+                self._part(k).save(target, by_file[k])
+            elif target.name != "_metadata":  # which tells of values as they were
+                shutil.copyfile(self._ask.path / name, target)
+
+    def label(self, row: int) -> str | None:
+        """Return the name of a row in the index of pandas; None if there is none."""
+        k = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._part(k).label(row - int(self._starts[k]))
+
+    def written(self, values: Array, columns: Places) -> list[str]:
+        """Return the texts of numbers in the types of their columns."""
+        return self._part(0).written(values, columns)
+
+    def same(self, column: int, text: str, other: str) -> bool:
+        """Return whether two texts are the same number."""
+        return self._part(0).same(column, text, other)
+
+    def wrong(self, column: int, text: str) -> str | None:
+        """Return what is wrong with a text that is to be a number of the column's type."""
+        return self._part(0).wrong(column, text)
+
+
+def _rows(path: Path) -> int:
+    """Return the number of rows of a Parquet file."""
+    with damaged(path, "Parquet file"), need("pyarrow.parquet", "parquet").ParquetFile(path) as file:
+        return int(file.metadata.num_rows)

@@ -14,8 +14,7 @@ from kernmend.io._cells import Cells, Verbatim
 from kernmend.io._change_log import ChangeLog, read_log
 from kernmend.io._dataset import Origin
 from kernmend.io._files import FileError, opening, stamp
-from kernmend.io._parquet import Parquet
-from kernmend.io._parquet_folder import FolderCells, is_parquet_folder
+from kernmend.io._parquet import FolderCells, Parquet, is_parquet_folder
 from kernmend.io._reading import recognise, request
 
 # Names of columns that have none: several pixels of an image, and one column.

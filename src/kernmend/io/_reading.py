@@ -8,17 +8,15 @@ from typing import Any
 from kernmend.io._containers import Hdf5, Matlab73, Zarr
 from kernmend.io._csv import Csv
 from kernmend.io._dataset import HEAD, Dataset, Format, Layout, Request
-from kernmend.io._feather import Feather
 from kernmend.io._files import FileError, opening
-from kernmend.io._images import ImageFolder, ImageZip
+from kernmend.io._images import ImageFolder, ImageZip, TiffStack
 from kernmend.io._json_lines import JsonLines
 from kernmend.io._matlab import Matlab
 from kernmend.io._netcdf import NetCdf
 from kernmend.io._number_format import GROUPERS
 from kernmend.io._numpy import Npy, Npz
 from kernmend.io._packed import Gzipped, ZippedTable
-from kernmend.io._parquet import Parquet
-from kernmend.io._stack import TiffStack
+from kernmend.io._parquet import Feather, Parquet
 from kernmend.io._text import BLANKS
 from kernmend.io._xlsx import Xlsx
 

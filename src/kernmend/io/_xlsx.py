@@ -32,8 +32,7 @@ from kernmend.io._sheet import (
 )
 from kernmend.io._tables import Grid, missing_texts
 from kernmend.io._text import plain, replaced
-from kernmend.io._zips import MAGIC as ZIP_MAGIC
-from kernmend.io._zips import content, names_in, opened, rewrite
+from kernmend.io._zips import ZIP_MAGIC, content, names_in, opened, rewrite
 
 WORKBOOK = "xl/workbook.xml"
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")

@@ -11,7 +11,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from kernmend.io._files import FileError, check_expansion, damaged
 
 # First bytes of a zip archive: one with files, and an empty one.
-MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 # Flag of a file in an archive that is encrypted.
 ENCRYPTED = 0x1
 # Version of the format in which sizes have 64 bits.
