@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections import defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ from circle_file import EXACTLY, WRONG, N, frame, names, narrow
 
 import kernmend as library
 from kernmend._mend import score
+from kernmend.cli.work import make_estimator
 from kernmend.estimators import KernelRecovery, RobustPCA
 from kernmend.estimators._summary import one_in
 
@@ -117,6 +120,20 @@ def test_options_reach_the_estimator(kernmend, table, tmp_path):
 def test_the_scale_reaches_the_estimator(kernmend, said, meant, table, tmp_path):
     kernmend("mend", table, "--scale", said, "--save-model", tmp_path / "model", "--error", "rows", "-q")
     assert library.load(tmp_path / "model").scale == meant
+
+
+@pytest.mark.parametrize("method", ["kernel", "search", "joint"])
+def test_seed_and_scale_reach_every_method_that_has_them(method, monkeypatch):
+    made = {}
+    monkeypatch.setattr("kernmend._mend.make_estimator", lambda name, params, bounds: made.update(params))
+    options = defaultdict(lambda: None, progress=False, seed=3, scale="columns")
+    make_estimator(method, SimpleNamespace(X=np.zeros((5, 2)), bounds=None), options)
+    assert (made["random_state"], made["scale"]) == (3, "columns")
+
+
+def test_a_scale_that_a_method_does_not_have_is_refused(kernmend, table):
+    said = kernmend("mend", table, "--method", "robust-pca", "--scale", "columns", "--seed", 1, code=2).stderr
+    assert "method 'robust-pca' has no parameter 'scale'" in said
 
 
 def test_another_method_and_missing_values(kernmend, tmp_path):

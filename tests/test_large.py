@@ -134,7 +134,7 @@ def test_the_size_of_the_blocks_does_not_matter(monkeypatch):
     _, X, _ = noisy(600)
     whole = KernelRecovery(landmarks=200, tol=1e-8).fit(X)
     blocks = _large.blocks
-    monkeypatch.setattr(_large, "blocks", lambda n: blocks(n, 37))
+    monkeypatch.setattr(_large, "blocks", lambda n, **first: blocks(n, 37, **first))
     parts = KernelRecovery(landmarks=200, tol=1e-8).fit(X)
     # Rounding depends on the batch and on the processor, and along a flat valley of the objective steps make more of
     # it: 2e-4 on some processors where rows end at a tol of 1e-6.
@@ -209,7 +209,7 @@ def test_no_array_of_n_by_n():
 def test_ctrl_c_between_blocks_keeps_what_is_done(monkeypatch):
     _, X, bad = noisy(900)
     blocks = _large.blocks
-    monkeypatch.setattr(_large, "blocks", lambda n: blocks(n, 200))
+    monkeypatch.setattr(_large, "blocks", lambda n, **first: blocks(n, 200, **first))
     done = []
 
     def interrupted(self, X, *known):

@@ -26,7 +26,7 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # What a user calls on an estimator and stands above it: `est.report(path)`, `est.save(path)`. Imported in the method.
-UPWARD = {("estimators/_base.py", "report"), ("estimators/_base.py", "io")}
+UPWARD = {("estimators/_outputs.py", "report"), ("estimators/_outputs.py", "io")}
 MODULES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 
 

@@ -17,9 +17,10 @@ from kernmend._validation import check_infinite
 from kernmend.estimators._summary import by_chance
 from kernmend.estimators._summary import summary as in_words
 from kernmend.io import ChangeLog, Dataset, read, without_empty
+from kernmend.io._dataset import differing
 from kernmend.io._number_format import describe
 from kernmend.io.changes import Found, kept_rows, make_log, words_on_kept, worst_rows
-from kernmend.io.frames import Table, as_table, changed, row_name, settle
+from kernmend.io.frames import Table, as_table, row_name, settle
 from kernmend.io.known import LABELS, Known, known_in_file, known_rows
 from kernmend.large.dask import gathered
 
@@ -159,15 +160,13 @@ class Mended:
 
         Parameters
         ----------
-        path : str or Path
-            Where to write it.
-        force : bool, default=False
-            Overwrite a file that is there already; without it this is an error.
+        path, force : str or Path, bool, default=False
+            As in `write`.
 
         Returns
         -------
         Path
-            Where it was written.
+            Where the csv is.
         """
         return self.changes.write(path, force=force)
 
@@ -191,7 +190,7 @@ class Mended:
     @property
     def changed(self) -> NDArray[np.bool_]:
         """Which entries of the numbers are not what they were, filled in ones among them."""
-        return changed(self._settled, self._source.X)
+        return differing(self._settled, self._source.X)
 
 
 def mend(
@@ -330,6 +329,11 @@ def make_estimator(method: str, params: dict[str, Any], bounds: Any = None) -> A
     if method == "search":
         own["estimator"] = estimators.KernelRecovery(**inner)
     return cls(**own)
+
+
+def draws(method: str) -> bool:
+    """Return whether an estimator draws something at random, and so has a seed."""
+    return hasattr(getattr(estimators, METHODS[method]), "random_state")
 
 
 def check_source(source: Table | Dataset) -> None:

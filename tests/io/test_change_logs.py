@@ -296,6 +296,18 @@ def test_whole_numbers_beyond_floats_come_back(tmp_path):
     assert [repr(value) for value in again["b"].to_pylist()] == ["0.5", "nan", "None", "2.5"]
 
 
+def test_a_single_series_comes_back(tmp_path):
+    np.save(tmp_path / "in.npy", np.arange(6.0))  # one axis
+    data = read(tmp_path / "in.npy")
+    A = mended(data, {(2, 0): 9, (4, 0): 7.5})
+    log = make_log(data, A, found(data))
+    assert (log.old, log.new) == (["2.0", "4.0"], ["9.0", "7.5"])
+    clean = data.write(tmp_path / "clean.npy", A)
+    assert np.load(clean).tolist() == [0, 1, 9, 3, 7.5, 5]
+    assert patch(tmp_path / "in.npy", log, tmp_path / "out.npy").path.read_bytes() == clean.read_bytes()
+    assert revert(clean, log, tmp_path / "back.npy").path.read_bytes() == (tmp_path / "in.npy").read_bytes()
+
+
 def test_pictures_are_logged_by_runs_of_pixels(tmp_path):
     from PIL import Image
 

@@ -1,6 +1,5 @@
 """npy, npz, mat, HDF5 and zarr: one array is mended, everything else stays."""
 
-import zipfile
 from pathlib import Path
 
 import h5py
@@ -14,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
 from kernmend.io import FileError, read
-from kernmend.io._arrays import cast
+from kernmend.io._cells import cast
 
 RNG = np.random.default_rng(0)
 FLOATS = RNG.normal(size=(6, 4))
@@ -166,11 +165,6 @@ def test_nothing_mended_is_the_same_file(tmp_path, name):
         names = sorted(path.relative_to(there) for path in there.rglob("*") if path.is_file())
         assert names == sorted(path.relative_to(here) for path in here.rglob("*") if path.is_file())
         assert all((there / name).read_bytes() == (here / name).read_bytes() for name in names)
-    elif name == "npz":
-        with zipfile.ZipFile(there) as one, zipfile.ZipFile(here) as two:
-            assert [i.filename for i in one.infolist()] == [i.filename for i in two.infolist()]
-            assert [i.compress_type for i in one.infolist()] == [i.compress_type for i in two.infolist()]
-            assert all(one.read(name) == two.read(name) for name in one.namelist())
     else:
         assert there.read_bytes() == here.read_bytes()
 

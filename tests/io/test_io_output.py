@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from io_samples import KINDS, contents, refused, save
 
-from kernmend.io import FileError, _containers, read, replacing
+from kernmend.io import FileError, _containers, patch, read, replacing
+from kernmend.io.changes import Found, make_log
 
 # Rights and a full disk
 
@@ -130,6 +131,18 @@ def test_an_existing_output_is_replaced_only_by_force(tmp_path, kind):
     data.write(path, data.X + 2, force=True)  # the input itself
     np.testing.assert_array_equal(read(path).X, data.X + 2)
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_changed_is_copied_byte_for_byte(tmp_path, kind):
+    path = save(tmp_path, kind)
+    data = read(path)
+    content = contents(path) if path.is_dir() else path.read_bytes()
+    written = data.write(tmp_path / f"out.{kind}", data.X)
+    none = make_log(data, data.X, Found(np.zeros(len(data.X)), np.zeros(len(data.X), dtype=bool)))
+    patched = patch(path, none, tmp_path / f"patched.{kind}").path
+    for out in (written, patched):
+        assert (contents(out) if out.is_dir() else out.read_bytes()) == content
 
 
 def test_an_input_that_has_changed_meanwhile(tmp_path):

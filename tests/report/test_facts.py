@@ -13,8 +13,7 @@ from sklearn.base import clone
 import kernmend
 from kernmend import KernelLowRank, KernelPCADenoiser, KernelRecovery, RecoverySearch, RobustPCA, estimators
 from kernmend.datasets import make_circle
-from kernmend.report._rows import CURVE_POINTS, WIDE_TABLE
-from kernmend.report._views import choose_view
+from kernmend.report._rows import CURVE_POINTS, WIDE_TABLE, choose_view
 
 QUICK = {"RecoverySearch": {"n_iter": 2, "n_splits": 1}}
 every = pytest.mark.parametrize("name", estimators.__all__)

@@ -18,8 +18,9 @@ from kernmend.cli.targets import Refused, check_free, find_beside, find_targets,
 from kernmend.cli.work import LAYOUT, check_report, failing, read_data, reading, session, stop, tell, writing
 from kernmend.io import Dataset
 from kernmend.io import model_file as saving
+from kernmend.io._dataset import differing
 from kernmend.io.changes import Found, make_log
-from kernmend.io.frames import changed, settle
+from kernmend.io.frames import settle
 
 
 def run_apply(
@@ -51,7 +52,7 @@ def run_apply(
                 cells = None if follow or (page is None and log is None) else _cells_of(estimator, X, order)
             found = Found(scores, flags, cells)
             facts = cli_words.facts("apply", data, flags, scores) | {"model": str(model)}
-            facts |= cli_words.changes(changed(A, data.X), data.X)
+            facts |= cli_words.changes(differing(A, data.X), data.X)
             with writing():
                 for path in (target, page, log):
                     if path is not None:

@@ -56,7 +56,7 @@ def run_mend_by_blocks(
                 raise KeyboardInterrupt
             done = _mend(client, estimator, blocks, folder, options["progress"], log=changes is not None)
             with cli_work.writing():
-                _blocks.place(folder, target, data, force=options["force"])
+                _blocks.finish(folder, target, data, force=options["force"])
         scores, flags = estimator._gathered = tuple(np.concatenate([part[i] for part in done]) for i in (0, 1))
         facts = cli_words.facts("mend", data, flags, scores, estimator) | {"method": method}
         facts |= {"rows": scores.size, "missing": estimator.n_missing_, "interrupted": False}

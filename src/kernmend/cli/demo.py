@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,15 @@ from kernmend.datasets.metrics import mean_shift
 from kernmend.estimators import KernelRecovery
 
 INPUT, KPCA, OURS = "input", "kernel PCA, tuned on the truth", "kernmend"
+Error: TypeAlias = Callable[[Array, NDArray[np.bool_]], float]
+"""From rows, and the mask of those that were made wrong, to how far these are from the truth."""
 # Pixels along the edge of a digit of scikit-learn.
 SIDE = 8
 
 
 @dataclass(frozen=True)
 class Part:
-    """One data set of the demo: its truth, what was made wrong, and what came back.
-
-    `error` says how far given rows are from the truth; it gets the rows and the mask of those that were made wrong.
-    """
+    """One data set of the demo: its truth, what was made wrong, and what came back."""
 
     name: str
     truth: Array
@@ -39,7 +38,7 @@ class Part:
     wrong: NDArray[np.bool_]
     recovered: Array
     flags: NDArray[np.bool_]
-    error: Callable[[Array, NDArray[np.bool_]], float]
+    error: Error
     interrupted: bool = False
 
     @property
@@ -99,17 +98,17 @@ def mend_station(folder: Path, *, random_state: int = 0, verbose: int = 0) -> tu
     mended = mend(path, verbose=verbose)
     mended.write(folder / "station.mended.csv", force=True)
     mended.write_changes(folder / "station.changes.csv", force=True)
-    return _part("weather station", truth, mended.estimator, wrong, X=mended._source.X), mended
-
-
-def _part(name: str, truth: Array, est: Any, wrong: NDArray[np.bool_], *, X: Array) -> Part:
-    """Return a data set whose error is measured in standard deviations of its columns."""
-    spread = np.maximum(truth.std(axis=0), 1e-3)
+    spread = np.maximum(truth.std(axis=0), 1e-3)  # the error is in standard deviations of the columns
 
     def error(A: Array, rows: NDArray[np.bool_]) -> float:
         return float(np.linalg.norm(((A - truth) / spread)[rows]))
 
-    return Part(name, truth, X, wrong, est.recovered_, est.outliers_, error, est.stop_reason_ == "interrupted")
+    return _part("weather station", truth, Corrupted(mended._source.X, wrong), mended.estimator, error), mended
+
+
+def _part(name: str, truth: Array, given: Corrupted, est: Any, error: Error) -> Part:
+    """Return a data set that was mended by a fit."""
+    return Part(name, truth, *given, est.recovered_, est.outliers_, error, est.stop_reason_ == "interrupted")
 
 
 # --- digits -----------------------------------------------------------------------------------------------------------
@@ -122,32 +121,30 @@ def mend_digits(kind: str, *, random_state: int = 0, verbose: int = 0) -> Part:
     """
     truth = load_digits().data[:300] / 16.0
     if kind == "noise":
-        X, wrong = gaussian_noise(truth, 0.1, random_state=random_state + 1)
+        given = gaussian_noise(truth, 0.1, random_state=random_state + 1)
     else:
-        X, wrong = occlusion(truth, (SIDE, SIDE), 0.1, n_blocks=2, size=3, random_state=random_state + 1)
-    est = KernelRecovery(bounds=(0.0, 1.0), verbose=verbose).fit(X)
+        given = occlusion(truth, (SIDE, SIDE), 0.1, n_blocks=2, size=3, random_state=random_state + 1)
+    est = KernelRecovery(bounds=(0.0, 1.0), verbose=verbose).fit(given.X)
 
     def error(A: Array, rows: NDArray[np.bool_]) -> float:
         return float(np.linalg.norm((A - truth)[rows]))
 
-    interrupted = est.stop_reason_ == "interrupted"
-    return Part(f"digits, {kind}", truth, X, wrong, est.recovered_, est.outliers_, error, interrupted)
+    return _part(f"digits, {kind}", truth, given, est, error)
 
 
 # --- the circle -------------------------------------------------------------------------------------------------------
 
 
-def mend_circle(*, n_samples: int = 100, random_state: int = 0, verbose: int = 0) -> Part:
+def mend_circle(*, random_state: int = 0, verbose: int = 0) -> Part:
     """Mend a circle of which every tenth point was replaced, and return it; the error is the distance from it."""
-    surface = make_circle(n_samples, random_state=random_state)
-    X, wrong = uniform_outliers(surface.X, 0.1, random_state=random_state + 1)
-    est = KernelRecovery(verbose=verbose).fit(X)
+    surface = make_circle(100, random_state=random_state)
+    given = uniform_outliers(surface.X, 0.1, random_state=random_state + 1)
+    est = KernelRecovery(verbose=verbose).fit(given.X)
 
     def error(A: Array, rows: NDArray[np.bool_]) -> float:
         return float(surface.distance(A[rows]).mean())
 
-    interrupted = est.stop_reason_ == "interrupted"
-    return Part("circle", surface.X, X, wrong, est.recovered_, est.outliers_, error, interrupted)
+    return _part("circle", surface.X, given, est, error)
 
 
 def circle_panels(part: Part) -> dict[str, Array]:

@@ -44,9 +44,7 @@ def draw_circle(part: Part, path: Path) -> None:
     """Draw the circle as it came, after kernel PCA at its best, and after kernmend."""
     from kernmend.report.plotting import figure_toydata
 
-    angle = np.linspace(0.0, 2.0 * np.pi, 400)
-    truth = np.column_stack([np.cos(angle), np.sin(angle)])
-    _save(figure_toydata(part.X, circle_panels(part), part.wrong, truth), path)
+    _save(figure_toydata(part.X, circle_panels(part), part.wrong), path)
 
 
 def draw_digits(parts: Sequence[Part], path: Path) -> None:

@@ -93,7 +93,9 @@ def _character(ctx: Any, param: Any, value: str | None) -> str | None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def _together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command several options, which its help shows in this order."""
+
     def decorate(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -102,13 +104,13 @@ def _together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return decorate
 
 
-_of_data = _together(
+_of_data = together(
     click.option("--columns", metavar="A,B,C", callback=_columns, help="Columns to look at.  [default: all numbers]"),
     click.option("--keep", metavar="A,B..D", callback=_columns, help="Columns to leave as they are, B to D too."),
     click.option("--missing", multiple=True, metavar="TEXT", help="Means a missing value, such as -999; repeatable."),
     click.option("--image-shape", callback=_image_shape, metavar="HxW", help="If rows are flattened images: 28x28."),
 )
-_of_layout = _together(
+_of_layout = together(
     click.option("--header/--no-header", default=None, help="The first line names the columns.  [default: found out]"),
     click.option(
         "--delimiter",
@@ -120,7 +122,7 @@ _of_layout = _together(
     click.option("--thousands", metavar="CHAR", callback=_character, help="Between groups of digits; none for none."),
     click.option("--encoding", metavar="NAME", help="Of the letters of a text table, such as cp1252."),
 )
-_of_method = _together(
+_of_method = together(
     click.option("--method", type=click.Choice(list(METHODS)), default="kernel", show_default=True, metavar="NAME",
                  help=f"One of {', '.join(METHODS)}."),
     click.option("--contamination", callback=_share, metavar="SHARE",
@@ -145,7 +147,7 @@ _of_method = _together(
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N",
                  help="Of what is drawn at random.  [default: 0]"),
 )  # fmt: skip
-_of_run = _together(
+_of_run = together(
     click.option(
         "--threads", type=click.IntRange(min=1), metavar="N", help="Of the linear algebra.  [default: all cores]"
     ),
@@ -156,12 +158,12 @@ _of_run = _together(
 )  # fmt: skip
 
 
-_of_patch = _together(
+_of_patch = together(
     click.option("--force", is_flag=True, help="Overwrite files that are there."),
     click.option("--json", "as_json", is_flag=True, help="Print facts for a script, one line of JSON."),
     click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )
-_of_cluster = _together(
+_of_cluster = together(
     click.option("--workers", type=click.IntRange(min=1), metavar="N",
                  help="Mend zarr or parquet larger than memory by N processes."),
     click.option("--memory", callback=_memory, metavar="2GB",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kernmend.cli.mend import together
 from kernmend.paper import NAMES
 
 if TYPE_CHECKING:
@@ -18,29 +19,22 @@ def paper() -> None:
     """Reproduce the paper's tables and figures."""
 
 
-def _options(command: Any) -> Any:
-    folder = click.Path(file_okay=False, path_type=Path)
-    for option in reversed((
-        click.option("--quick", is_flag=True, help="Small: shows that it works, not what it is worth."),
-        click.option("--seeds", type=click.IntRange(min=1), help="Repetitions.  [default: 5 MNIST, 2 COIL-20]"),
-        click.option("--rotations", type=click.IntRange(min=1), help="Of each view of COIL-20.  [default: 5]"),
-        click.option("--no-tuned", "tuned", flag_value=False, default=True, help="No rows tuned on another seed."),
-        click.option("--grid-rotations", type=click.IntRange(min=1), help="On that seed.  [default: --rotations]"),
-        click.option("--columns", default="", metavar="TEXT", help="Only columns with this in their name."),
-        click.option("-o", "--out", type=folder, default=Path("paper"), show_default=True, help="Results and pages."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def _run_options(command: Any) -> Any:
-    for option in reversed((
-        click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes."),
-        click.option("--data", type=click.Path(path_type=Path), help="COIL-20, or its folder.  [KERNMEND_DATA]"),
-        click.option("-q", "--quiet", is_flag=True, help="No progress."),
-    )):  # fmt: skip
-        command = option(command)
-    return _options(command)
+_options = together(
+    click.option("--quick", is_flag=True, help="Small: shows that it works, not what it is worth."),
+    click.option("--seeds", type=click.IntRange(min=1), help="Repetitions.  [default: 5 MNIST, 2 COIL-20]"),
+    click.option("--rotations", type=click.IntRange(min=1), help="Of each view of COIL-20.  [default: 5]"),
+    click.option("--no-tuned", "tuned", flag_value=False, default=True, help="No rows tuned on another seed."),
+    click.option("--grid-rotations", type=click.IntRange(min=1), help="On that seed.  [default: --rotations]"),
+    click.option("--columns", default="", metavar="TEXT", help="Only columns with this in their name."),
+    click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("paper"),
+                 show_default=True, help="Results and pages."),
+)  # fmt: skip
+_run_options = together(
+    _options,
+    click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes."),
+    click.option("--data", type=click.Path(path_type=Path), help="COIL-20, or its folder.  [KERNMEND_DATA]"),
+    click.option("-q", "--quiet", is_flag=True, help="No progress."),
+)
 
 
 @paper.command("list")

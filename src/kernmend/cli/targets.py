@@ -38,10 +38,7 @@ def find_targets(sources: Sequence[Path], output: Path | None) -> list[Path]:
         return [mended_name(source) for source in sources]
     if len(sources) == 1 and (sources[0].is_dir() or not output.is_dir()):
         return [output]
-    if output.exists() and not output.is_dir():
-        raise Refused(f"{output} is a file: with several inputs -o names a folder")
-    if not output.parent.is_dir():
-        raise Refused(f"there is no folder {output.parent} to make {output.name} in")
+    check_room(output, "-o")
     return [output / source.name for source in sources]
 
 
@@ -51,11 +48,16 @@ def find_beside(sources: Sequence[Path], path: Path | None, option: str, ending:
         return [None] * len(sources)
     if len(sources) == 1 and not path.is_dir():
         return [path]
+    check_room(path, option)
+    return [path / f"{source.name}{ending}" for source in sources]
+
+
+def check_room(path: Path, option: str) -> None:
+    """Refuse a path that `option` names if it is no folder, nor can be made one."""
     if path.exists() and not path.is_dir():
         raise Refused(f"{path} is a file: with several inputs {option} names a folder")
     if not path.parent.is_dir():
         raise Refused(f"there is no folder {path.parent} to make {path.name} in")
-    return [path / f"{source.name}{ending}" for source in sources]
 
 
 def check_free(

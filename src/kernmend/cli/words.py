@@ -21,6 +21,7 @@ from kernmend._typing import Array
 from kernmend.cli.mend import plain
 from kernmend.estimators._summary import one_in, summary
 from kernmend.io import Dataset
+from kernmend.io._text import counted
 from kernmend.io.changes import words_on_kept
 from kernmend.io.frames import row_name
 from kernmend.large.dask import gathered
@@ -94,7 +95,7 @@ def of_apply(facts: dict[str, Any], data: Dataset) -> None:
     """Say what was done with one file."""
     _say_input(facts, data)
     fit = "does not fit" if facts["flagged"] == 1 else "do not fit"
-    say(f"{facts['flagged']} of {_count(facts['rows'], 'row')} {fit} the model.")
+    say(f"{facts['flagged']} of {counted(facts['rows'], 'row')} {fit} the model.")
     _say_changes(facts)
     _say_files(facts)
 
@@ -103,7 +104,7 @@ def of_patch(facts: dict[str, Any]) -> None:
     """Say how many changes were made, or taken back."""
     done = "taken back" if facts["command"] == "revert" else "made"
     left = f", {facts['left']} not accepted and left alone" if facts["left"] else ""
-    say(f"{_count(facts['changed'], 'change')} {done}{left}.")
+    say(f"{counted(facts['changed'], 'change')} {done}{left}.")
     click.echo(f"Written: {plain(facts['output'])}")
 
 
@@ -122,7 +123,7 @@ def of_inspect(facts: dict[str, Any], data: Dataset, found: Any, rows: int | Non
         how = f": good rows are as far out in less than {one_in(line)} cases"
     say(f"{len(flagged)} of {facts['rows']} rows flagged, {100 * len(flagged) / facts['rows']:.1f} %{how}.")
     if suspects:
-        say(f"{_count(len(suspects), 'more row')} {'is' if len(suspects) == 1 else 'are'} unusual, not flagged.")
+        say(f"{counted(len(suspects), 'more row')} {'is' if len(suspects) == 1 else 'are'} unusual, not flagged.")
     count = (MANY_ROWS if flagged else FEW_ROWS) if rows is None else rows
     if count:
         order = "" if data.image_shape or data.X.shape[1] <= FEW_COLUMNS else ", their most unusual values first"
@@ -187,10 +188,10 @@ def _values(data: Dataset, row: int, centre: Array, spread: Array) -> str:
 
 
 def _say_input(facts: dict[str, Any], data: Dataset) -> None:
-    missing = f", {_count(facts['missing'], 'value')} missing" if facts["missing"] else ""
-    what = f"{_count(facts['rows'], 'row')}, {_count(facts['columns'], 'column')} of numbers"
+    missing = f", {counted(facts['missing'], 'value')} missing" if facts["missing"] else ""
+    what = f"{counted(facts['rows'], 'row')}, {counted(facts['columns'], 'column')} of numbers"
     if data.image_shape is not None:
-        what = f"{_count(facts['rows'], 'image')} of {'x'.join(map(str, data.image_shape))}"
+        what = f"{counted(facts['rows'], 'image')} of {'x'.join(map(str, data.image_shape))}"
     say(f"{Path(facts['input']).name}: {what}{missing}.")
     if data.passed:
         shown = ", ".join(data.passed[:8]) + (f" and {len(data.passed) - 8} more" if len(data.passed) > 8 else "")
@@ -201,17 +202,13 @@ def _say_input(facts: dict[str, Any], data: Dataset) -> None:
 
 def _say_changes(facts: dict[str, Any]) -> None:
     filled = f", {facts['filled']} of them filled in" if facts["filled"] else ""
-    say(f"{facts['changed']} of {_count(facts['rows'] * facts['columns'], 'value')} changed{filled}.")
+    say(f"{facts['changed']} of {counted(facts['rows'] * facts['columns'], 'value')} changed{filled}.")
 
 
 def _say_files(facts: dict[str, Any]) -> None:
     for name, word in (("output", "Mended data"), ("report", "Report"), ("changes", "Change log")):
         if name in facts:
             click.echo(f"{word}: {plain(facts[name])}")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def say(text: str) -> None:

@@ -160,11 +160,11 @@ def make_estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
     names = ("contamination", "error", "kernel", "gamma", "bounds", "landmarks", "max_iter", "interval", "unsure")
     params = {name: options[name] for name in names if options[name] is not None}
     params["verbose"] = int(options["progress"])
-    if options["seed"] is not None and method in ("kernel", "search"):  # the others draw nothing
+    if options["seed"] is not None and sugar.draws(method):  # the others give the same result with any seed
         params["random_state"] = options["seed"]
+    if options["scale"] != "auto":
+        params["scale"] = None if options["scale"] == "none" else options["scale"]
     try:
-        if options["scale"] != "auto" and method in ("kernel", "search"):
-            params["scale"] = None if options["scale"] == "none" else options["scale"]
         if options["alpha"] is not None:
             if method not in ("kernel", "search"):  # kernel-pca has another alpha
                 raise ValueError(f"--alpha is for the methods kernel and search, not for {method}")

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import make_dataclass
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
@@ -19,6 +18,7 @@ from kernmend._typing import Array
 from kernmend._validation import LARGEST, check_infinite, check_no_missing, refuse_far, row_names
 from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
+from kernmend.estimators._outputs import Outputs
 from kernmend.estimators._progress import counting_bar, progress_bar
 from kernmend.large import dask as lazy
 from kernmend.model.kernels import Kernel
@@ -63,11 +63,12 @@ def is_far(X: Array) -> bool:
     return X.dtype != np.float32 and bool((np.abs(X) > LARGEST).any())
 
 
-class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Base of the estimators. A subclass sets `recovered_`, `outlier_scores_`, `outliers_` and calls `_keep`, `_tell`.
+class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Base of the estimators. A subclass has `_check_parameters`, and `_fit`, which sets what it found of the rows.
 
-    It has the parameters `max_iter`, `tol`, `verbose`, and `random_state` if it needs `_seed`. Its `fit` checks the
-    parameters, then calls `_forget`, then looks at the data.
+    That is `recovered_`, `outlier_scores_`, `outliers_`, and what `_keep` sets. One that takes more than the data has a
+    `fit` of its own: it checks the parameters, calls `_forget`, looks at the data, and ends with `_tell`. It has the
+    parameters `max_iter`, `tol`, `verbose`, and `random_state` if it needs `_seed`.
     """
 
     _allow_nan = True
@@ -78,8 +79,42 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         *("_changed_rows", "_originals", "_n_reference", "_row_names"),
     )
     """What a model file holds besides the parameters. A subclass adds what its `fit` sets."""
+    _score_meaning: ClassVar[str] = "the length of the row's error, as a share of a typical row's length"
+    """What a score is, in words."""
+    _rules: ClassVar[dict[str, str]] = {}
+    """How parameters that are "auto" are chosen, in words, by name."""
     _caches: ClassVar[tuple[str, ...]] = ("_of_landmarks", "_gathered")
     """What a fit may leave besides, and no file holds."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Mend `X`; the result is in `recovered_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The corrupted data; NaN means missing, where the estimator can fill it in, inf is an error.
+        y : None
+            Ignored; there for the pipelines of scikit-learn.
+
+        Returns
+        -------
+        Recovery
+            The estimator itself, fitted.
+        """
+        self._check_parameters()
+        self._forget()
+        X = self._validate(X, reset=True, ensure_min_samples=2)
+        self._fit(X)
+        self._tell(X)
+        return self
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError or TypeError that names the parameter, what it must be and what it is."""
+        raise NotImplementedError
+
+    def _fit(self, X: Array) -> None:
+        """Mend checked rows, and set everything that follows."""
+        raise NotImplementedError
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Mend `X` and return the result, a copy of `recovered_`.
@@ -108,10 +143,8 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         ----------
         X : array-like of shape (n_samples, n_features)
             The data, as in `fit`.
-        y : None
-            Ignored; there for the pipelines of scikit-learn.
-        **fit_params
-            Further parameters of `fit`.
+        y, **fit_params : optional
+            As in `fit_transform`.
 
         Returns
         -------
@@ -124,107 +157,6 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     def offset_(self) -> float:
         """What `decision_function` takes off `score_samples`, by scikit-learn's name: -`threshold_`."""
         return -float(self.threshold_)
-
-    def summary(self) -> str:
-        """Return in plain words what was found, how clear it was, and what was chosen.
-
-        Returns
-        -------
-        str
-            A few lines of text.
-        """
-        check_is_fitted(self)
-        names = getattr(self, "_row_names", None)
-        return _summary.summary(lazy.gathered(self), str if names is None else lambda row: f"{row} · {names[row]}")
-
-    def report_data(
-        self, *, columns: Any = None, row_labels: Any = None, image_shape: Any = None, max_rows: int = 200
-    ) -> dict[str, Any]:
-        """Return what was found as plain facts (lists, numbers, text): what `report` shows, for pages of your own.
-
-        After a fit to a dask array it is about the landmarks, which are in memory.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Names of the columns; by default those of the DataFrame that `fit` saw.
-        row_labels : sequence of str, optional
-            Names of the rows; by default the index of the DataFrame that `fit` saw, or their numbers.
-        image_shape : (height, width) or (height, width, 3), optional
-            If the rows are flattened images.
-        max_rows : int, default=200
-            How many rows to give before and after, the worst first. Fewer where they would take over about 3 MB.
-
-        Returns
-        -------
-        dict
-            Lists, numbers and texts by name, which JSON can hold.
-        """
-        check_is_fitted(self)
-        from kernmend.report import report_data
-
-        est = lazy.of_landmarks(self)
-        if row_labels is None:
-            names = getattr(self, "_row_names", None)
-            row_labels = names if est is self else [str(row) for row in est._landmark_rows]
-        return report_data(est, columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
-
-    def report(
-        self,
-        path: Any,
-        *,
-        columns: Any = None,
-        row_labels: Any = None,
-        image_shape: Any = None,
-        max_rows: int = 200,
-        title: str | None = None,
-        force: bool = False,
-    ) -> Path:
-        """Write one self-contained HTML page that shows what was found and what was done; return its path.
-
-        Nothing on the page is loaded from anywhere, so it can be sent and opened from disk.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to write it.
-        columns, row_labels, image_shape, max_rows : optional
-            As in `report_data`.
-        title : str, optional
-            Heading of the page, such as the name of the data.
-        force : bool, default=False
-            Overwrite a file that is there already; without it this is a FileExistsError.
-
-        Returns
-        -------
-        Path
-            Where it was written.
-        """
-        from kernmend.report import write_page
-
-        facts = self.report_data(columns=columns, row_labels=row_labels, image_shape=image_shape, max_rows=max_rows)
-        return write_page(facts, Path(path), title=title, force=force)
-
-    def save(self, path: Any, *, force: bool = False) -> Path:
-        """Write the fitted estimator to one file, arrays and JSON without pickle; `kernmend.load(path)` reads it.
-
-        After a fit to a dask array it holds the landmarks, as if those had been all rows.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to write it.
-        force : bool, default=False
-            Overwrite a file that is there already; without it this is an error.
-
-        Returns
-        -------
-        Path
-            Where it was written.
-        """
-        from kernmend.io import model_file  # which knows all estimators
-
-        return model_file.save(lazy.of_landmarks(self), path, force=force)
 
     def _forget(self) -> None:
         """Remove all that an earlier fit left: what has a name as fitted attributes have, or is listed here.
@@ -341,10 +273,56 @@ class Recovery(OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
 
 class NewRowsRecovery(Recovery):
-    """Base of the estimators that also judge new rows: a subclass has `score_samples`."""
+    """Base of the estimators that also mend and judge new rows: a subclass has `_mend_rows` and `_score_rows`."""
+
+    _takes_dask = False  # a result of dask data is lazy
+
+    def transform(self, X: Any) -> Any:
+        """Mend rows, seen or new, against what `fit` found; missing entries are filled in.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the columns of the fit; NaN means missing, where `fit` takes it, inf is an error. Dask data, where
+            `fit` takes them, give a lazy result.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The mended rows, of the dtype of `X`.
+        """
+        return self._by_rows("transform", self._mend_rows, X)
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row: higher is more normal."""
+        """Return minus the outlier score of each row: higher is more normal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows as `transform` takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
+        """
+        return self._by_rows("score_samples", lambda rows: -self._score_rows(rows), X)
+
+    def _by_rows(self, name: str, call: Callable[[Array], Array], X: Any) -> Any:
+        """Return what a call says of rows of numbers; of dask data, lazily, what the method of that name does."""
+        check_is_fitted(self)
+        if self._takes_dask and is_lazy(X):
+            return lazy.by_rows(self, name, X)
+        X = self._validate(X, reset=False)
+        with self._far_values(X):
+            return call(X)
+
+    def _mend_rows(self, X: Array) -> Array:
+        """Return checked rows mended, of their dtype."""
+        raise NotImplementedError
+
+    def _score_rows(self, X: Array) -> Array:
+        """Return the outlier scores of checked rows."""
         raise NotImplementedError
 
     def decision_function(self, X: Any) -> Any:
@@ -381,6 +359,8 @@ class NewRowsRecovery(Recovery):
 @parameters
 class KernelModel(NewRowsRecovery):
     """The parameters that both kernel models have."""
+
+    _score_meaning = "how far the row was moved in the kernel space, as a share of a row's length there"
 
     kernel: str | Kernel = "rbf"
     gamma: float | str = "auto"

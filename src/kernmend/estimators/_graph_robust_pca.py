@@ -8,13 +8,12 @@ import numpy as np
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice, check_common, check_count
 from kernmend.estimators._base import MOVED, Recovery, parameters
-from kernmend.estimators._linear import typical
+from kernmend.estimators._linear import solve_nuclear, typical
 from kernmend.linalg.eigen import eigenpairs
-from kernmend.linalg.singular import spectral_norm
 from kernmend.model.graphs import GraphTerm, TwoGraphs, check_graph, neighbour_graph, normalised_laplacian
-from kernmend.model.terms import EntryTerm, NuclearTerm, Term, row_lengths
+from kernmend.model.terms import EntryTerm, Term, row_lengths
 from kernmend.repair.completion import fill_missing
-from kernmend.solvers import Callback, SolverResult, solve_admm, solve_fista
+from kernmend.solvers import Callback, SolverResult, solve_fista
 
 # The default lam times sqrt(max(n, d)). With 1, that of Robust PCA, half of an image that is not of low rank is error.
 LAM = 3.0
@@ -122,6 +121,11 @@ class GraphRobustPCA(Recovery):
         *Recovery._saved,
         *("lam_", "gamma_", "feature_gamma_", "laplacian_", "feature_laplacian_", "entry_outliers_"),
     )
+    _rules: ClassVar[dict[str, str]] = {
+        "lam": "by the number of rows and columns",
+        "gamma": "a cell that differs from its neighbours by a typical amount feels 0.3 lam",
+        "feature_gamma": "a cell that differs from its neighbours by a typical amount feels 0.3 lam",
+    }
 
     def fit(self, X: Any, y: Any = None, *, graph: Any = None, feature_graph: Any = None) -> "GraphRobustPCA":
         """Mend `X`; the result is in `recovered_`.
@@ -193,16 +197,8 @@ class GraphRobustPCA(Recovery):
         blocks: list[Term] = [term]
         if self.gamma_ > 0:
             blocks.append(GraphTerm(self.laplacian_, self.gamma_))
-        return solve_admm(
-            np.zeros_like(X),
-            blocks,
-            center=NuclearTerm(),
-            penalty=1.25 / (spectral_norm(X) or 1.0),
-            size=float(np.linalg.norm(X)),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            callback=callback,
-        )
+        options = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
+        return solve_nuclear(X, blocks, options)[0]
 
     def _solve_graphs(self, term: EntryTerm, start: Array, callback: Callback | None) -> SolverResult:
         smooth = TwoGraphs(self.laplacian_, self.gamma_, self.feature_laplacian_, self.feature_gamma_)

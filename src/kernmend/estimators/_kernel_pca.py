@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.decomposition import KernelPCA
-from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_choice, check_positive
 from kernmend.estimators._base import parameters
 from kernmend.estimators._subspace import SubspaceRecovery
+from kernmend.estimators._summary import CHANCE
 from kernmend.linalg.distances import median_squared_distance
 from kernmend.model.kernels import RBF
 from kernmend.model.terms import Parts
@@ -108,26 +108,11 @@ class KernelPCADenoiser(SubspaceRecovery):
 
     _allow_nan = False
     _share = 0.9
+    _score_meaning = f"the distance from the components, as {CHANCE}"
+    _rules: ClassVar[dict[str, str]] = {"gamma": "1 / (median squared distance of two rows)"}
     _saved: ClassVar[tuple[str, ...]] = (*SubspaceRecovery._saved, "kernel_pca_", "_L", "_mean_square")
 
-    def fit(self, X: Any, y: Any = None) -> "KernelPCADenoiser":
-        """Find the components of `X` and denoise it; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data, without missing entries.
-        y : None
-            Ignored; there for the pipelines of scikit-learn.
-
-        Returns
-        -------
-        KernelPCADenoiser
-            The estimator itself, fitted.
-        """
-        self._check_parameters()
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
+    def _fit(self, X: Array) -> None:
         self._L = X.astype(np.float64)  # a copy: what is done to X later is not done to the model
         self.kernel_ = self._make_kernel(self._L)
         self.gamma_ = getattr(self.kernel_, "gamma", None)
@@ -136,24 +121,9 @@ class KernelPCADenoiser(SubspaceRecovery):
         with self._progress("pre-images", self.max_iter) as callback:
             self._keep(self._denoise(self._L, callback), X.dtype)
         self._flag(self._distances(self._L))
-        self._tell(X)
-        return self
 
-    def transform(self, X: Any) -> Any:
-        """Return the pre-images of the projections of rows, seen or new.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit, without NaN and inf.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mended rows, of the dtype of `X`.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
+    def _mend_rows(self, X: Array) -> Array:
+        """Return the pre-images of the projections of rows."""
         return self._denoise(X.astype(np.float64, copy=False)).A.astype(X.dtype, copy=False)
 
     def _check_parameters(self) -> None:

@@ -5,7 +5,6 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_known, check_recovery
@@ -161,6 +160,7 @@ class KernelRecovery(Explained, KernelModel):
     unsure: str = "mend"
 
     _allow_far = True
+    _takes_dask = True
     _saved: ClassVar[tuple[str, ...]] = (
         *KernelModel._saved,
         *("kernel_", "gamma_", "lam_", "rho_", "error_", "calibration_error_"),
@@ -241,50 +241,16 @@ class KernelRecovery(Explained, KernelModel):
         self.n_samples_seen_ = seen + len(X)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Mend rows, seen or new, against those that `fit` found good.
-
-        A row that fits comes back as it is, missing entries filled in.
-
-        Parameters
-        ----------
-        X : array-like or dask array or dataframe of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error. Dask data give a lazy result.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mended rows, of the dtype of `X`.
-        """
-        check_is_fitted(self)
-        if is_lazy(X):
-            return lazy.by_rows(self, "transform", X)
-        X = self._validate(X, reset=False)
+    def _mend_rows(self, X: Array) -> Array:
+        """Return rows mended against the good ones of the fit; one that fits comes back as it is."""
         out = np.empty_like(X)
-        with self._far_values(X):
-            for rows in blocks(X.shape[0]):
-                out[rows] = self._rows.mend(X[rows])[0]
+        for rows in blocks(X.shape[0]):
+            out[rows] = self._rows.mend(X[rows])[0]
         return out
 
-    def score_samples(self, X: Any) -> Any:
-        """Return log10 of the chance of a good row being as far out as each row: higher is more normal.
-
-        Parameters
-        ----------
-        X : array-like or dask array or dataframe of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error. Dask data give a lazy result.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
-        """
-        check_is_fitted(self)
-        if is_lazy(X):
-            return lazy.by_rows(self, "score_samples", X)
-        X = self._validate(X, reset=False)
-        with self._far_values(X):
-            return -np.concatenate([self._rows.judge(X[rows]).scores for rows in blocks(X.shape[0])])
+    def _score_rows(self, X: Array) -> Array:
+        """Return -log10 of the chance of a good row being as far out as each row."""
+        return np.concatenate([self._rows.judge(X[rows]).scores for rows in blocks(X.shape[0])])
 
     @property
     def _units(self) -> Units:

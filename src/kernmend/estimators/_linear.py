@@ -1,19 +1,19 @@
 """What the models "low rank plus gross errors" share: the fit, the scores, and new rows."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_common, check_noise
 from kernmend.estimators._base import MOVED, NewRowsRecovery, Recovery, parameters
 from kernmend.linalg.distances import few_threads
 from kernmend.linalg.singular import spectral_norm
-from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, row_lengths
+from kernmend.model.terms import EntryTerm, ErrorTerm, NuclearTerm, RankTerm, SubspaceTerm, Term, row_lengths
 from kernmend.solvers import SolverResult, solve_admm, solve_rows
 
 # Factor by which the penalty grows in each iteration, where the rank is given.
@@ -43,68 +43,18 @@ class LinearRecovery(NewRowsRecovery):
         *("lam_", "components_", "singular_values_", "_slack", "_length", "_penalty", "_weights"),
     )
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Mend `X`; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The corrupted data; NaN means missing, inf is an error.
-        y : None
-            Ignored; there for the pipelines of scikit-learn.
-
-        Returns
-        -------
-        LinearRecovery
-            The estimator itself, fitted.
-        """
-        lam, noise, rank = check_auto("lam", self.lam), check_noise(self.noise), self._rank()
+    def _check_parameters(self) -> None:
+        check_auto("lam", self.lam)
+        check_noise(self.noise)
+        self._rank()
         check_common(self)
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
-        errors = self._fit_rows(X, lam, noise, rank)
-        if self._error_type is EntryTerm:
-            self.entry_outliers_ = np.abs(errors) > MOVED * self._length / np.sqrt(X.shape[1])
-        self._tell(X)
-        return self
 
-    def transform(self, X: Any) -> Any:
-        """Mend rows, seen or new: the nearest point, by the same error model, of the row space that `fit` found.
-
-        Each row l minimises E(x - l) + l M^-1 l' / 2, M = (L'L)^(1/2) of the mended data L, which the rows of L
-        themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`. Missing entries are filled
-        in.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mended rows, of the dtype of `X`.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
+    def _mend_rows(self, X: Array) -> Array:
         return self._mend(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
 
-    def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row: higher is more normal.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False).astype(np.float64, copy=False)
-        return -self._scores(X, self._mend(X))
+    def _score_rows(self, X: Array) -> Array:
+        X = X.astype(np.float64, copy=False)
+        return self._scores(X, self._mend(X))
 
     def _auto_lam(self, X: Array) -> float:
         raise NotImplementedError
@@ -113,19 +63,20 @@ class LinearRecovery(NewRowsRecovery):
         """Return the rank that L is held to, None for the nuclear norm."""
         return None
 
-    def _fit_rows(self, X: Array, lam: float | None, noise: float, rank: int | None) -> Array:
-        """Solve, and store everything but `entry_outliers_`; return the gross errors."""
-        data = X.astype(np.float64, copy=False)
+    def _fit(self, X: Array) -> None:
+        rank, data = self._rank(), X.astype(np.float64, copy=False)
         observed = ~np.isnan(data)
-        self.lam_ = self._auto_lam(data) if lam is None else lam
+        self.lam_ = self._auto_lam(data) if isinstance(self.lam, str) else float(self.lam)
         # Noise alone has singular values up to (sqrt n + sqrt d) noise: the slack is what takes them away.
         share = float(np.sqrt(observed.mean()))
-        self._slack = noise * share * (np.sqrt(X.shape[0]) + np.sqrt(X.shape[1]))
+        self._slack = float(self.noise) * share * (np.sqrt(X.shape[0]) + np.sqrt(X.shape[1]))
         self._length = typical(row_lengths(np.where(observed, data, 0.0)) / np.sqrt(observed.mean(axis=1))[:, None])
         term = self._error_type.of(data, self.lam_, self._slack)
         with self._progress("mending", self.max_iter) as callback, few_threads(X.size):
             options = {"max_iter": self.max_iter, "tol": self.tol, "callback": callback}
-            result, center = _solve_convex(term, options) if rank is None else _solve_ranked(term, rank, options)
+            result, center = (
+                solve_nuclear(term.X, [term], options) if rank is None else _solve_ranked(term, rank, options)
+            )
         self.components_: Array = np.zeros((0, X.shape[1])) if center.Vt is None else center.Vt
         self.singular_values_: Array = np.zeros(0) if center.singular_values is None else center.singular_values
         self._penalty = self.lam_ * (np.sqrt(X.shape[1]) if self._error_type is EntryTerm else 1.0) / self._length
@@ -139,10 +90,15 @@ class LinearRecovery(NewRowsRecovery):
         self.rank_ = len(self.components_)
         self.outlier_scores_ = self._scores(data, result.A)
         self._flag_large()
-        return term.gross(result.A)
+        if self._error_type is EntryTerm:
+            self.entry_outliers_ = np.abs(term.gross(result.A)) > MOVED * self._length / np.sqrt(X.shape[1])
 
     def _mend(self, X: Array) -> Array:
-        """Return the rows of X mended against the row space of the fit."""
+        """Return the rows of X mended by the same error model against the row space of the fit.
+
+        Each row l minimises E(x - l) + l M^-1 l' / 2, M = (L'L)^(1/2) of the mended data L, which the rows of L
+        themselves do: seen rows come back as in `fit_transform`, to about ten times `tol`.
+        """
         if not len(self.components_):
             return np.zeros_like(X)
         term = self._error_type.of(X, self.lam_, self._slack)
@@ -157,7 +113,7 @@ class LinearRecovery(NewRowsRecovery):
                 f"{unfinished} of {len(X)} rows not converged after {NEW_ROWS_ITER} iterations: raise tol (now "
                 f"{self.tol:g}) if the result is good enough",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         return mended
 
@@ -172,12 +128,14 @@ class LinearRecovery(NewRowsRecovery):
         return np.where(out <= NEW_ROWS_TOL * self.tol, 0.0, out)
 
 
-def _solve_convex(term: ErrorTerm, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:
-    """Minimise |L|_* + E(X - L); return what the solver found, and the term of L."""
-    center, X = NuclearTerm(), term.X
+def solve_nuclear(X: Array, terms: Sequence[Term], options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:
+    """Minimise |L|_* plus some terms from L = 0; return what the solver found, and the term of L.
+
+    The sizes of the data X are those of its steps and residuals.
+    """
+    center, size = NuclearTerm(), float(np.linalg.norm(X))
     penalty = 1.25 / (spectral_norm(X) or 1.0)
-    size = float(np.linalg.norm(X))
-    return solve_admm(np.zeros_like(X), [term], center=center, penalty=penalty, size=size, **options), center
+    return solve_admm(np.zeros_like(X), terms, center=center, penalty=penalty, size=size, **options), center
 
 
 def _solve_ranked(term: ErrorTerm, rank: int, options: dict[str, Any]) -> tuple[SolverResult, NuclearTerm]:

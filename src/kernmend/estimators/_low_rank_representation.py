@@ -102,30 +102,19 @@ class LowRankRepresentation(Recovery):
     verbose: int = 0
 
     _allow_nan = False
+    _rules: ClassVar[dict[str, str]] = {
+        "lam": "half the rule of OutlierPursuit, divided by the median length of the rows"
+    }
     _saved: ClassVar[tuple[str, ...]] = (*Recovery._saved, "lam_", "coefficients_", "affinity_")
 
-    def fit(self, X: Any, y: Any = None) -> "LowRankRepresentation":
-        """Mend `X`; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The corrupted data, without NaN and inf.
-        y : None
-            Ignored; there for the pipelines of scikit-learn.
-
-        Returns
-        -------
-        LowRankRepresentation
-            The estimator itself, fitted.
-        """
-        lam = check_auto("lam", self.lam)
+    def _check_parameters(self) -> None:
+        check_auto("lam", self.lam)
         check_common(self)
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
+
+    def _fit(self, X: Array) -> None:
         data = X.astype(np.float64, copy=False)
         length = typical(row_lengths(data))
-        self.lam_ = _SHARE_OF_PURSUIT * pursuit_lam(*X.shape) / length if lam is None else lam
+        self.lam_ = _SHARE_OF_PURSUIT * pursuit_lam(*X.shape) / length if isinstance(self.lam, str) else float(self.lam)
         P, s, Vt = compact_svd(data if self.dictionary is None else self._check_dictionary(X.shape[1]))
         top = float(s[0]) or 1.0
         inside = data @ Vt.T
@@ -150,8 +139,6 @@ class LowRankRepresentation(Recovery):
         self.affinity_ = _affinity(nuclear, len(X)).astype(X.dtype, copy=False)
         self.outlier_scores_ = row_lengths(data - L)[:, 0] / length
         self._flag_large()
-        self._tell(X)
-        return self
 
     def _check_dictionary(self, n_features: int) -> Array:
         D: Array = check_array(self.dictionary, dtype=np.float64, input_name="dictionary")

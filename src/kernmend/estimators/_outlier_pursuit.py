@@ -1,5 +1,7 @@
 """Outlier pursuit."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from kernmend._typing import Array
@@ -21,7 +23,8 @@ class OutlierPursuit(LinearRecovery):
         minimise |L|_* + lam sum_i |S_i|   subject to  L + S = X on the observed entries
 
     (Xu, Caramanis, Sanghavi 2012). |L|_* is the sum of the singular values, |S_i| the length of a row. For data in or
-    near a linear subspace of few dimensions, with some rows off it; nothing is centred.
+    near a linear subspace of few dimensions, with some rows off it; nothing is centred. `transform` mends each row by
+    itself in the row space of L, as that of `RobustPCA` does.
 
     Parameters
     ----------
@@ -84,6 +87,9 @@ class OutlierPursuit(LinearRecovery):
     """
 
     _error_type = RowTerm
+    _rules: ClassVar[dict[str, str]] = {
+        "lam": "the largest value that keeps 15 % random rows from being taken for signal"
+    }
 
     def _auto_lam(self, X: Array) -> float:
         return pursuit_lam(X.shape[0], float(np.isfinite(X).sum(axis=1).mean()))

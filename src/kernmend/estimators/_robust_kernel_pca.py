@@ -3,12 +3,12 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice
 from kernmend.estimators._base import MOVED, parameters
 from kernmend.estimators._subspace import SubspaceRecovery
+from kernmend.estimators._summary import CHANCE
 from kernmend.linalg.distances import median_observed_squared_distance
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import BoundedEntryError, BoundedRowError, ErrorModel, SquaredError
@@ -140,29 +140,19 @@ class RobustKernelPCA(SubspaceRecovery):
     tol: float = 1e-4
 
     _share = 0.95
+    _score_meaning = f"how far the row was moved, as {CHANCE}"
+    _rules: ClassVar[dict[str, str]] = {
+        "gamma": "by the median squared distance of two rows, wider where cells are wrong",
+        "error": "single cells from 16 columns on, whole rows below",
+        "C": "a typical row pays a fixed share of what an error costs at most",
+        "sigma": "a share of the typical difference of two rows",
+    }
     _saved: ClassVar[tuple[str, ...]] = (
         *SubspaceRecovery._saved,
         *("error_", "C_", "sigma_", "_L", "_scale", "_bounds", "_subspace", "_seen", "_mended"),
     )
 
-    def fit(self, X: Any, y: Any = None) -> "RobustKernelPCA":
-        """Mend `X` and find its subspace; the result is in `recovered_`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The data; NaN means missing, inf is an error.
-        y : None
-            Ignored; there for the pipelines of scikit-learn.
-
-        Returns
-        -------
-        RobustKernelPCA
-            The estimator itself, fitted.
-        """
-        self._check_parameters()
-        self._forget()
-        X = self._validate(X, reset=True, ensure_min_samples=2)
+    def _fit(self, X: Array) -> None:
         observed = X.astype(np.float64)  # a copy: what is done to X later is not done to the model
         start = fill_missing(observed) if np.isnan(observed).any() else observed
         self._L = start
@@ -179,24 +169,9 @@ class RobustKernelPCA(SubspaceRecovery):
         self._seen = {row.tobytes(): index for index, row in enumerate(np.ascontiguousarray(observed))}
         self._mended = result.A.astype(np.float64, copy=False)
         self._flag(self._moved(observed, self._mended), MOVED**2)
-        self._tell(X)
-        return self
 
-    def transform(self, X: Any) -> Any:
-        """Mend rows, seen or new, against the subspace that `fit` found; missing entries are filled in.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mended rows, of the dtype of `X`.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
+    def _mend_rows(self, X: Array) -> Array:
+        """Return rows mended against the subspace of the fit."""
         return self._mend(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
 
     def _check_parameters(self) -> None:

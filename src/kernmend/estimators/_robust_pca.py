@@ -20,6 +20,9 @@ class RobustPCA(LinearRecovery):
     (Candès, Li, Ma, Wright 2011). |L|_* is the sum of the singular values, |S|_1 that of the sizes of the entries. For
     data in or near a linear subspace of few dimensions, entries of any row being wrong; nothing is centred.
 
+    `transform` mends each row by itself: it minimises |x - l|_1 times lam plus l M^-1 l' / 2, M = (L'L)^(1/2) of the
+    mended data L, which the rows of L themselves do. Seen rows come back as in `fit_transform`, to ten times `tol`.
+
     Parameters
     ----------
     lam : float or "auto", default="auto"
@@ -93,6 +96,7 @@ class RobustPCA(LinearRecovery):
     rank: int | None = None
 
     _error_type = EntryTerm
+    _rules: ClassVar[dict[str, str]] = {"lam": "1 / sqrt(max(rows, columns)), the choice of Candès, Li, Ma and Wright"}
     _saved: ClassVar[tuple[str, ...]] = (*LinearRecovery._saved, "entry_outliers_")
 
     def _auto_lam(self, X: Array) -> float:

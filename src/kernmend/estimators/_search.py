@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
+from kernmend._typing import Array
 from kernmend._validation import check_count, check_known, check_recovery
 from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.estimators._kernel_recovery import KernelRecovery
@@ -85,6 +85,7 @@ class RecoverySearch(Explained, NewRowsRecovery):
     verbose: int = 0
 
     _allow_far = True
+    _takes_dask = True
     _saved: ClassVar[tuple[str, ...]] = (
         *Recovery._saved,
         *("best_estimator_", "best_params_", "best_score_", "cv_results_"),
@@ -134,37 +135,11 @@ class RecoverySearch(Explained, NewRowsRecovery):
             warnings.warn(f"interrupted: the best of {tried} of {self.n_iter + 1} settings was taken", stacklevel=2)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Mend rows, seen or new, as the best estimator does.
+    def _mend_rows(self, X: Array) -> Array:
+        return self.best_estimator_._mend_rows(X)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mended rows, of the dtype of `X`.
-        """
-        check_is_fitted(self)
-        return self.best_estimator_.transform(X)
-
-    def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row against the good ones: higher is more normal.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
-        """
-        check_is_fitted(self)
-        return self.best_estimator_.score_samples(X)
+    def _score_rows(self, X: Array) -> Array:
+        return self.best_estimator_._score_rows(X)
 
     def _choose(
         self, evidence: Evidence, *, kernels: Sequence[Kernel], errors: Sequence[type[RowSum]], seed: int, callback: Any

@@ -1,10 +1,9 @@
 """What the estimators of a kernel subspace share: their parameters, scores and flags."""
 
 import numbers
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_auto, check_choice, check_common, check_kernel
@@ -37,22 +36,8 @@ class SubspaceRecovery(NewRowsRecovery):
     """Of the variance, which n_components="auto" keeps."""
     _saved: ClassVar[tuple[str, ...]] = (*Recovery._saved, "kernel_", "gamma_", "_groups")
 
-    def score_samples(self, X: Any) -> Any:
-        """Return minus the outlier score of each row: higher is more normal.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False).astype(np.float64, copy=False)
-        return -self._scores(self._distances(X))
+    def _score_rows(self, X: Array) -> Array:
+        return self._scores(self._distances(X.astype(np.float64, copy=False)))
 
     def _distances(self, X: Array) -> Array:
         """Return how far off each row is, squared, and above 0."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+# What the scores of estimators that judge rows by chance are.
+CHANCE = "-log10 of the chance of a good row being as far out: 6 is one in a million"
 # Number of rows below which the summary warns that they say little.
 FEW_ROWS = 50
 # Share of flagged rows above which the summary doubts them.
@@ -30,7 +32,7 @@ def chosen(est: Any) -> str:
     """Return the parameters that were used, those that the estimator has."""
     words = []
     if hasattr(est, "kernel_"):
-        words.append(_kernel(est.kernel_))
+        words.append(kernel_words(est.kernel_))
     if hasattr(est, "error_"):
         words.append(f"error {est.error_!r}")
     names = ("lam", "rho", "C", "sigma") + (() if hasattr(est, "kernel_") else ("gamma", "feature_gamma"))
@@ -41,15 +43,15 @@ def chosen(est: Any) -> str:
     return ", ".join([*words, f"rank {est.rank_}"])
 
 
-def _kernel(kernel: Any) -> str:
-    """Return a kernel with its numbers rounded; one that is no dataclass says itself how it is written.
+def kernel_words(kernel: Any) -> str:
+    """Return a kernel with its numbers in a few digits; as Python writes it where its fields are not known.
 
     >>> from kernmend.model.kernels import RBF
-    >>> _kernel(RBF(0.12345678))
+    >>> kernel_words(RBF(0.12345678))
     'RBF(gamma=0.1235)'
     """
     if not is_dataclass(kernel):
-        return str(kernel)
+        return repr(kernel)
     values = {part.name: getattr(kernel, part.name) for part in fields(kernel)}
     words = [f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()]
     return f"{type(kernel).__name__}({', '.join(words)})"

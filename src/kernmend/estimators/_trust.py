@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import row_names
+from kernmend.estimators._summary import CHANCE
 from kernmend.large import dask as lazy
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
@@ -48,6 +49,8 @@ class Explanations(Sequence[Explanation]):
 
 class Explained:
     """Estimators that can say what they changed in each row, why, and how sure that is."""
+
+    _score_meaning = f"how badly the row fits the others, as {CHANCE}"
 
     @property
     def _row_mender(self) -> RowMender:

@@ -1,21 +1,17 @@
 """Arrays of any number type as (n, d) data, and back: shared by npy, npz, mat, HDF5 and zarr."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._cells import ArrayCells, Raw, cast
-from kernmend.io._dataset import Dataset, NewRows, Request
+from kernmend.io._cells import ArrayCells, Raw, SaveArray
+from kernmend.io._dataset import Dataset, Request, differing
 from kernmend.io._files import FileError, damaged
-
-SaveArray: TypeAlias = Callable[[Path, Raw | None], None]
-"""Writes the file to a temporary path with another array in it; None if nothing has changed."""
 
 
 @dataclass(frozen=True)
@@ -87,35 +83,41 @@ def check_numeric(ask: Request, entry: Entry, name: str = "") -> None:
         raise FileError(f"{where}: has {len(entry.shape)} axes: rows × columns or images × height × width is needed")
 
 
-def array_dataset(raw: Raw, ask: Request, *, format: str, save: SaveArray, **facts: Any) -> Dataset:
-    """Return the data set of an array whose first axis counts the samples.
+def array_dataset(
+    raw: Raw,
+    ask: Request,
+    *,
+    format: str,
+    save: SaveArray,
+    row_labels: Sequence[str] | None = None,
+    passed: Iterable[str] = (),
+    exact: bool = True,
+    **facts: Any,
+) -> Dataset:
+    """Return the data set of an array whose first axis counts the samples; `save` writes the file with another.
 
-    One axis is one feature; three are images (n, h, w), four colour images (n, h, w, 3).
+    One axis is one feature; three are images (n, h, w), four colour images (n, h, w, 3). `passed` names what else is in
+    the file; `exact` says that it is read back as it is written.
     """
     check_numeric(ask, Entry(raw.shape, raw.dtype), facts.get("member") or "")
-    flat = raw.reshape(len(raw), -1)
-    image_shape = _image_shape(raw, ask)
-    features = choose(ask, None, flat.shape[1])
+    image_shape, width = _image_shape(raw, ask), math.prod(raw.shape[1:])
     if image_shape is not None:
         ask.no_columns("images")
+    features = ask.chosen(None, width)
     with damaged(ask.path, format):
         X = numbers(raw, features, ask)
-
-    def save_matrix(temporary: Path, mended: NewRows) -> None:
-        save(temporary, put(raw, features, mended, ask) if len(mended.rows) else None)
-
-    left_out = np.setdiff1d(np.arange(flat.shape[1]), features)
+    left_out = np.setdiff1d(np.arange(width), features)
     return Dataset(
         X=X,
-        columns=None if len(features) == flat.shape[1] else tuple(f"column {j}" for j in features),
+        columns=tuple(f"column {j}" for j in features) if len(left_out) else None,
+        row_labels=None if row_labels is None else tuple(row_labels),
         image_shape=image_shape,
         bounds=_bounds(raw.dtype) if image_shape is not None else None,
         integer=np.full(len(features), raw.dtype.kind != "f"),
-        passed=tuple(f"column {j}" for j in left_out) + facts.pop("passed", ()),
+        passed=(*(f"column {j}" for j in left_out), *(name for name in passed if name != facts.get("member"))),
         format=format,
         source=ask.path,
-        save=save_matrix,
-        cells=ArrayCells(raw, save),
+        cells=ArrayCells(raw, ask.path, save, labels=row_labels, exact=exact),
         places=features,
         **facts,
     )
@@ -128,24 +130,6 @@ def numbers(raw: Raw, features: NDArray[np.intp], ask: Request) -> Array:
     for number in ask.missing_numbers:
         np.putmask(X, number == X, np.nan)
     return X
-
-
-def choose(ask: Request, names: tuple[str, ...] | None, width: int) -> NDArray[np.intp]:
-    """Return the numbers of the columns that were asked for, by name or number from 0; all but the kept if none was."""
-    if ask.columns is None:
-        return np.setdiff1d(np.arange(width), ask.kept(names, width))
-    chosen = []
-    for column in ask.columns:
-        if names is not None and column in names:
-            chosen.append(names.index(column))
-        elif column.isdecimal() and int(column) < width:
-            chosen.append(int(column))
-        else:
-            known = f"columns 0 to {width - 1}" if names is None else ", ".join(names[:8])
-            raise FileError(
-                f"{ask.path}: has no column {column!r}; it has {known}{', ...' if width > 8 and names else ''}"
-            )
-    return np.array(sorted(set(chosen)), dtype=np.intp)
 
 
 def _image_shape(raw: Raw, ask: Request) -> tuple[int, ...] | None:
@@ -173,11 +157,7 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[float, float] | None:
     return {"b1": (0.0, 1.0), "u1": (0.0, 255.0), "u2": (0.0, 65535.0)}.get(f"{dtype.kind}{dtype.itemsize}")
 
 
-def put(raw: Raw, features: NDArray[np.intp], mended: NewRows, ask: Request) -> Raw:
-    """Return a copy of `raw`, same type and memory order, with the values that are new."""
-    flat = raw.reshape(len(raw), -1).copy()
-    rows, columns = np.nonzero(mended.new)
-    flat[mended.rows[rows], features[columns]] = cast(mended.values[mended.new], raw.dtype, ask.path)
-    out = np.empty_like(raw)
-    out[...] = flat.reshape(raw.shape)
-    return out
+def differing_rows(new: Raw, raw: Raw) -> dict[int, Raw]:
+    """Return the rows of an array, by their numbers, that are others than in one of the same shape and type."""
+    other = differing(new, raw).reshape(len(raw), -1).any(axis=1)
+    return {row: new[row] for row in np.flatnonzero(other).tolist()}

@@ -7,10 +7,8 @@ from the input, never from what is there, so it may be written twice: by a proce
 import math
 import os
 import shutil
-import socket
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,22 +19,12 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io import _arrays, _parquet
 from kernmend.io._arrays import Entry, array_dataset, check_image_shape, pick
-from kernmend.io._cells import ArrayCells, Cells
+from kernmend.io._cells import ArrayCells, Cells, NewValues, with_values
 from kernmend.io._containers import Worker, Zarr
-from kernmend.io._dataset import (
-    Dataset,
-    Mask,
-    NewRows,
-    Request,
-    check_folder,
-    check_output,
-    check_unchanged,
-    to_write,
-)
-from kernmend.io._files import FileError, damaged, files_below, need, opening, place_folder, runs
+from kernmend.io._dataset import Dataset, Mask, Request, check_folder, to_write
+from kernmend.io._files import FileError, beside, damaged, files_below, need, opening, place
 from kernmend.io._identifiers import measured, note
-from kernmend.io._numpy import no_member
-from kernmend.io._reading import check_layout, recognise, request
+from kernmend.io._reading import recognise, request
 from kernmend.io._worker import zarr_array
 
 # Size of a block in bytes, as float64; a chunk or a row group that is larger is a block by itself.
@@ -117,7 +105,7 @@ class ZarrBlocks(Blocks):
             A, _arrays.numbers(raw, self.features, self.ask), self.integer, self.bounds, self.ask.path
         )
         if changed.any():
-            new = _arrays.put(raw, self.features, NewRows.among(values, changed), self.ask)
+            new = with_values(raw, NewValues.among(values, changed, self.features), self.ask.path)
             there = zarr_array(str(folder / OUT), self.name, "r+")
             for first in range(0, len(raw), self.step):
                 rows = slice(first, first + self.step)
@@ -127,11 +115,9 @@ class ZarrBlocks(Blocks):
 
     def source(self, k: int) -> Block:
         raw = self._raw(k)
-        shape = raw.shape[1:] if raw.ndim > 2 else None
-        shape = self.ask.image_shape or shape
-        return Block(
-            _arrays.numbers(raw, self.features, self.ask), ArrayCells(raw, _not_here), self.features, None, shape
-        )
+        shape = self.ask.image_shape or (raw.shape[1:] if raw.ndim > 2 else None)
+        cells = ArrayCells(raw, self.ask.path, _not_here)
+        return Block(_arrays.numbers(raw, self.features, self.ask), cells, self.features, None, shape)
 
     def endings(self, folder: Path) -> list[Any]:
         return []
@@ -152,10 +138,9 @@ class ParquetBlocks(Blocks):
     groups: tuple[tuple[int, int], ...]
     """The number of the file and of the row group in it, for each block."""
     features: list[int]
-    kinds: list[Any]
 
     def numbers(self, k: int) -> Array:
-        return _parquet.numbers(self._table(k), self.features, self.kinds, self.ask)
+        return _parquet.numbers(self._table(k), self.features, self.ask)
 
     def begin(self, folder: Path) -> None:
         (folder / "pieces").mkdir()
@@ -169,9 +154,9 @@ class ParquetBlocks(Blocks):
 
     def put(self, folder: Path, k: int, A: Array) -> tuple[Array, Mask]:
         table = self._table(k)
-        X = _parquet.numbers(table, self.features, self.kinds, self.ask)
+        X = _parquet.numbers(table, self.features, self.ask)
         values, changed = to_write(A, X, self.integer, self.bounds, self.ask.path)
-        new = _parquet.put(table, self.features, self.kinds, NewRows.among(values, changed), self.ask)
+        new = _parquet.put(table, NewValues.among(values, changed, np.array(self.features)), self.ask.path)
         temporary = folder / "pieces" / f"{k}.{os.getpid()}"
         need("pyarrow.parquet", "parquet").write_table(new, temporary, **self._layout(self.groups[k][0]))
         temporary.replace(folder / "pieces" / str(k))
@@ -179,10 +164,10 @@ class ParquetBlocks(Blocks):
 
     def source(self, k: int) -> Block:
         table = self._table(k)
-        cells = _parquet.TableCells(table, _not_here)
+        cells = _parquet.TableCells(table, self.ask.path, _not_here)
         places = np.array(self.features, dtype=np.intp)
         names = tuple((cells.columns or ())[j] for j in self.features)
-        return Block(_parquet.numbers(table, self.features, self.kinds, self.ask), cells, places, names)
+        return Block(_parquet.numbers(table, self.features, self.ask), cells, places, names)
 
     def endings(self, folder: Path) -> list[Any]:
         return [Joining(self, folder, number) for number in range(len(self.files))]
@@ -234,10 +219,10 @@ def open_blocks(path: Path, **options: Any) -> tuple[Blocks, Dataset]:
     """Return the blocks of a zarr folder or of Parquet, and a data set with some of the rows and all other facts."""
     ask = request(path, **options)
     with opening(ask.path, "read"):
-        if ask.path.is_dir() and any(name.endswith(_parquet.Parquet.endings) for name in files_below(ask.path)):
+        if _parquet.is_parquet_folder(ask.path):
             return _open_parquet(ask)
         format = recognise(ask.path)
-        check_layout(ask, format)
+        format.check(ask)
         if isinstance(format, _parquet.Parquet):
             return _open_parquet(ask)
         if isinstance(format, Zarr):
@@ -255,28 +240,21 @@ def _open_zarr(ask: Request) -> tuple[Blocks, Dataset]:
     with damaged(ask.path, "zarr folder"):
         array = zarr_array(str(ask.path), name, "r")
         step = int((array.shards or array.chunks)[0])
-    facts = {
-        "passed": tuple(other for other in listed if other != name),
-        "member": name,
-        "folder": True,
-        "endings": Zarr.endings,
-    }
+    facts = {"passed": listed, "member": name, "endings": Zarr.endings}
     data = array_dataset(np.zeros((1, *shape[1:]), dtype), ask, format="zarr", save=_not_here, **facts)
-    features = _arrays.choose(ask, None, int(np.prod(shape[1:])))
-    most = min(BLOCK_BYTES // (8 * step * int(np.prod(shape[1:]))), shape[0] // (step * LEAST_BLOCKS))
+    most = min(BLOCK_BYTES // (8 * step * math.prod(shape[1:])), shape[0] // (step * LEAST_BLOCKS))
     same = ROWS // math.gcd(ROWS, step)  # Number of chunks that together end where a block in memory does.
     rows = step * (most // same * same or max(1, most))
     sizes = tuple(min(rows, shape[0] - start) for start in range(0, shape[0], rows))
-    blocks = ZarrBlocks(ask, sizes, data.integer, data.bounds, name, features, step)
+    blocks = ZarrBlocks(ask, sizes, data.integer, data.bounds, name, data.places, step)
     return blocks, _with_sample(data, blocks)
 
 
 def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
     """Return the row groups of Parquet as blocks, and its data set with a sample."""
-    parquet, endings = need("pyarrow.parquet", "parquet"), _parquet.Parquet.endings
-    no_member(ask)
-    names = files_below(ask.path) if ask.path.is_dir() else [""]
-    files = tuple(n for n in names if not n or (n.endswith(endings) and not Path(n).name.startswith(("_", "."))))
+    parquet = need("pyarrow.parquet", "parquet")
+    _parquet.Parquet().check(ask)
+    files = tuple(_parquet.table_names(ask.path)) if ask.path.is_dir() else ("",)
     groups: list[tuple[int, int]] = []
     sizes: list[int] = []
     first: Any = None
@@ -288,52 +266,48 @@ def _open_parquet(ask: Request) -> tuple[Blocks, Dataset]:
         first = schema if first is None else first
         if not schema.equals(first, check_metadata=False):
             raise FileError(f"{ask.path / name}: has other columns than {files[0]}: mend them one by one")
-    columns, features, kinds = _parquet.columns_of(first.empty_table(), ask)
+    columns, features = _parquet.columns_of(first.empty_table(), ask)
     if not features or not sum(sizes):
         raise FileError(f"{ask.path}: holds no {'columns' if sum(sizes) else 'rows'} of numbers")
-    whole = np.array([kind.kind != "f" for kind in kinds])
-    blocks = ParquetBlocks(
-        ask, tuple(sizes), whole, None, files=files, groups=tuple(groups), features=features, kinds=kinds
-    )
-    said: tuple[str, ...] = ()
+    whole = _parquet.are_whole(first.empty_table(), features)
+    blocks = ParquetBlocks(ask, tuple(sizes), whole, None, files=files, groups=tuple(groups), features=features)
+    identifiers: dict[str, str] = {}
     if ask.columns is None:
-        keep, said = _measured(blocks, [columns[j] for j in features])
-        features, kinds = [features[k] for k in keep], [kinds[k] for k in keep]
-        blocks = replace(blocks, features=features, kinds=kinds, integer=whole[keep])
+        keep, identifiers = _measured(blocks, [columns[j] for j in features])
+        features = [features[k] for k in keep]
+        blocks = replace(blocks, features=features, integer=whole[keep])
     data = Dataset(
         X=np.zeros((1, len(features))),
         columns=tuple(columns[j] for j in features),
         image_shape=check_image_shape(ask, len(features)),
         integer=blocks.integer,
         passed=tuple(name for j, name in enumerate(columns) if j not in set(features)),
-        notes=said,
+        notes=note(identifiers),
         format="parquet",
         source=ask.path,
-        folder=ask.path.is_dir(),
-        endings=endings,
-        save=_not_here,
-        cells=_parquet.TableCells(first.empty_table(), _not_here),
+        endings=_parquet.Parquet.endings,
+        cells=_parquet.TableCells(first.empty_table(), ask.path, _not_here),
         places=np.array(features, dtype=np.intp),
     )
     return blocks, _with_sample(data, blocks)
 
 
-def _measured(blocks: Blocks, names: list[str]) -> tuple[list[int], tuple[str, ...]]:
-    """Return the places of the columns that may be measurements, and a note on those that are identifiers."""
+def _measured(blocks: Blocks, names: list[str]) -> tuple[list[int], dict[str, str]]:
+    """Return the places of the columns that may be measurements, and why the others are identifiers, by name."""
+    first, *others = [measured(names, part, blocks.integer)[1] for part in _samples(blocks)]
+    found = {name: why for name, why in first.items() if all(name in other for other in others)}
+    return [j for j, name in enumerate(names) if name not in found], found
+
+
+def _samples(blocks: Blocks) -> list[Array]:
+    """Return `SAMPLE` rows of the first, the middle and the last block."""
     count = len(blocks.sizes)
-    found = [
-        dict(measured(names, blocks.numbers(k)[:SAMPLE], blocks.integer)[1]) for k in sorted({0, count // 2, count - 1})
-    ]
-    dropped = [j for j in found[0] if all(j in one for one in found)]
-    keep = [j for j in range(len(names)) if j not in dropped]
-    return keep, note([(names[j], found[0][j]) for j in dropped])
+    return [blocks.numbers(k)[:SAMPLE] for k in sorted({0, count // 2, count - 1})]
 
 
 def _with_sample(data: Dataset, blocks: Blocks) -> Dataset:
-    """Return the data set with `SAMPLE` rows of the first, the middle and the last block as its numbers."""
-    count = len(blocks.sizes)
-    parts = [blocks.numbers(k)[:SAMPLE] for k in sorted({0, count // 2, count - 1})]
-    return replace(data, X=np.concatenate(parts))
+    """Return the data set with a sample of the rows as its numbers."""
+    return replace(data, X=np.concatenate(_samples(blocks)))
 
 
 def _not_here(*_: object) -> NoReturn:
@@ -344,30 +318,17 @@ def _not_here(*_: object) -> NoReturn:
 # --- the working folder -----------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def working_folder(target: Path) -> Iterator[Path]:
+def working_folder(target: Path) -> AbstractContextManager[Path]:
     """Give a new folder beside `target`, removed at the end; those left by runs that were killed are removed first."""
-    prefix, suffix = f".{target.name}.{socket.gethostname()}.", ".part"
-    for left in target.parent.glob(f"{prefix}*{suffix}"):
-        number = left.name[len(prefix) : -len(suffix)]
-        if number.isdecimal() and (int(number) == os.getpid() or not runs(int(number))):
-            shutil.rmtree(left, ignore_errors=True)
-    folder = target.with_name(f"{prefix}{os.getpid()}{suffix}")
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return beside(target.with_name(f"{target.name}.part"), folder=True)
 
 
-def place(folder: Path, target: Path, data: Dataset, *, force: bool) -> Path:
+def finish(folder: Path, target: Path, data: Dataset, *, force: bool) -> Path:
     """Move the finished output from the working folder to `target`, and return `target`."""
     with opening(target, "written"):
-        check_output(data, target, force)
-        check_unchanged(data)
+        data.check_output(target, force)
+        data.check_unchanged()
         if target.is_dir():
             check_folder(target, folder / OUT)
-            place_folder(folder / OUT, target)
-        else:
-            (folder / OUT).replace(target)
+        place(folder / OUT, target)
     return target

@@ -7,6 +7,7 @@ included; in a file of numbers they are the shortest texts that read back as the
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +23,28 @@ Edits: TypeAlias = Iterable[tuple[int, Mapping[int, str]]]
 """New texts by column for some rows, which come in rising order."""
 Places: TypeAlias = NDArray[np.intp]
 Raw: TypeAlias = NDArray[Any]
+SaveArray: TypeAlias = Callable[[Path, Raw], None]
+"""Writes the file to a temporary path with another array in it."""
+
+
+@dataclass(frozen=True)
+class NewValues:
+    """Numbers that are to be written to cells of a file: of rows in which nothing is new nothing is kept.
+
+    `rows` (k,) and `columns` (d,) are the numbers of rows, which rise, and of columns in the file, `values` (k, d) what
+    is to stand there, and `new` (k, d) which of that is new.
+    """
+
+    rows: Places
+    columns: Places
+    values: Array
+    new: NDArray[np.bool_]
+
+    @classmethod
+    def among(cls, A: Array, new: NDArray[np.bool_], columns: Places) -> "NewValues":
+        """Return those of a matrix of all rows."""
+        rows = np.flatnonzero(new.any(axis=1))
+        return cls(rows, columns, A[rows], new[rows])
 
 
 class Verbatim(str):
@@ -46,6 +69,16 @@ class Cells(ABC):
     @abstractmethod
     def save(self, temporary: Path, edits: Edits) -> None:
         """Write the file to a temporary path with other texts in some cells."""
+
+    def put(self, temporary: Path, mended: NewValues) -> None:
+        """Write the file to a temporary path with other numbers in some cells."""
+        self.save(temporary, self._edits(mended))
+
+    def _edits(self, mended: NewValues) -> Edits:
+        """Give rows in which something is new, with the texts of the new numbers."""
+        for row, values, new in zip(mended.rows.tolist(), mended.values, mended.new, strict=True):
+            columns = mended.columns[new]
+            yield row, dict(zip(columns.tolist(), self.written(values[new], columns), strict=True))
 
     def label(self, row: int) -> str | None:
         """Return the name of a row; None if rows have none."""
@@ -80,36 +113,32 @@ def is_same_number(text: str, other: str) -> bool:
 class ArrayCells(Cells):
     """The cells of an array (n, ...) of any type of numbers; those of a float that is missing are empty.
 
-    `save(temporary, new)` writes the file with another array, of the same type and shape; None if nothing has changed.
+    `save(temporary, new)` writes the file with another array, of the same type and shape.
     """
 
     def __init__(
-        self,
-        raw: NDArray[Any],
-        save: Callable[[Path, NDArray[Any] | None], None],
-        *,
-        labels: Sequence[str] | None = None,
-        exact: bool = True,
+        self, raw: Raw, path: Path, save: SaveArray, *, labels: Sequence[str] | None = None, exact: bool = True
     ) -> None:
-        self._raw, self._save, self._labels = raw, save, labels
+        self._raw, self._path, self._save, self._labels = raw, path, save, labels
         self.columns = None
         self.height, self.width = len(raw), int(np.prod(raw.shape[1:], dtype=np.int64))
         self.exact = exact
 
     def texts(self, rows: Places, columns: Places) -> list[str]:
         """Return the numbers of some cells as texts."""
-        values = self._raw[(rows, *np.unravel_index(columns, self._raw.shape[1:]))] if self.width else self._raw[:0]
-        return number_texts(values)
+        return number_texts(self._raw[_index(self._raw, rows, columns)])
 
     def save(self, temporary: Path, edits: Edits) -> None:
-        """Write the file with other numbers in some cells."""
-        new, some = np.empty_like(self._raw), False
-        new[...] = self._raw
+        """Write the file with other numbers in some cells, given as texts."""
+        new = self._raw.copy(order="K")
         for row, texts in edits:
-            places: Any = np.unravel_index(np.array([*texts], dtype=np.intp), self._raw.shape[1:])
-            new[(row, *places)] = parsed(list(texts.values()), self._raw.dtype)
-            some = True
-        self._save(temporary, new if some else None)
+            columns = np.array([*texts], dtype=np.intp)
+            new[_index(new, np.full(len(columns), row), columns)] = parsed(list(texts.values()), new.dtype)
+        self._save(temporary, new)
+
+    def put(self, temporary: Path, mended: NewValues) -> None:
+        """Write the file with other numbers in some cells."""
+        self._save(temporary, with_values(self._raw, mended, self._path))
 
     def label(self, row: int) -> str | None:
         """Return the name of a row: that of a picture."""
@@ -117,7 +146,7 @@ class ArrayCells(Cells):
 
     def written(self, values: Array, columns: Places) -> list[str]:
         """Return the texts of numbers in the array's type."""
-        return number_texts(cast(values, self._raw.dtype, "the array"))
+        return number_texts(cast(values, self._raw.dtype, self._path))
 
     def same(self, column: int, text: str, other: str) -> bool:
         """Return whether two texts are the same number of the array's type."""
@@ -166,6 +195,19 @@ def wrong_number(text: str, dtype: np.dtype[Any]) -> str | None:
     return None
 
 
+def with_values(raw: Raw, mended: NewValues, path: Path) -> Raw:
+    """Return a copy of an array, of the same type and memory order, with the numbers that are new."""
+    new = raw.copy(order="K")
+    rows, columns = np.nonzero(mended.new)
+    new[_index(raw, mended.rows[rows], mended.columns[columns])] = cast(mended.values[mended.new], raw.dtype, path)
+    return new
+
+
+def _index(raw: Raw, rows: Places, columns: Places) -> tuple[Places, ...]:
+    """Return where cells stand in an array (n, ...): its columns are counted along all axes but the first."""
+    return (rows, *np.unravel_index(columns, raw.shape[1:])) if raw.ndim > 1 else (rows,)
+
+
 def cast(values: Array, dtype: np.dtype[Any], path: Path | str) -> Raw:
     """Return values in another number type: rounded and kept within its range where that is needed."""
     if dtype.kind == "f":
@@ -182,40 +224,3 @@ def cast(values: Array, dtype: np.dtype[Any], path: Path | str) -> Raw:
     if int(high) > info.max:  # 2^63 - 1 is not a float
         high = float(np.nextafter(high, 0))
     return np.clip(np.rint(values.astype(np.float64)), float(info.min), high).astype(dtype)
-
-
-class PackedCells(Cells):
-    """The cells of a table that is packed: `pack(temporary)` packs what was written there."""
-
-    def __init__(self, inside: Cells, pack: Callable[[Path], None]) -> None:
-        self._inside, self._pack = inside, pack
-        self.columns, self.height, self.width = inside.columns, inside.height, inside.width
-
-    def texts(self, rows: Places, columns: Places) -> list[str]:
-        """Return what stands in some cells."""
-        return self._inside.texts(rows, columns)
-
-    def save(self, temporary: Path, edits: Edits) -> None:
-        """Write the table with other texts in some cells, and pack it."""
-        self._inside.save(temporary, edits)
-        self._pack(temporary)
-
-    def label(self, row: int) -> str | None:
-        """Return the name of a row; None if rows have none."""
-        return self._inside.label(row)
-
-    def is_label(self, row: int, label: str) -> bool:
-        """Return whether a row has a name, or none at all."""
-        return self._inside.is_label(row, label)
-
-    def written(self, values: Array, columns: Places) -> list[str]:
-        """Return the texts of numbers as they would be read back after they were written to cells of these columns."""
-        return self._inside.written(values, columns)
-
-    def same(self, column: int, text: str, other: str) -> bool:
-        """Return whether two texts say the same in a column."""
-        return self._inside.same(column, text, other)
-
-    def wrong(self, column: int, text: str) -> str | None:
-        """Return what is wrong with a text as a new value in a column; None if it can stand there."""
-        return self._inside.wrong(column, text)

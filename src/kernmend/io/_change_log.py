@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kernmend.io._files import FileError, opening, replacing
 from kernmend.io._number_format import is_number
+from kernmend.io._text import counted
 
 FIELDS = ("row", "label", "column", "old", "new", "low", "high", "kind", "score", "reason", "accepted")
 """The columns of the file."""
@@ -83,8 +84,7 @@ class ChangeLog:
 
     def __repr__(self) -> str:
         rows, some = len(np.unique(self.row)), int(self.accepted.sum())
-        changes = f"{len(self)} change{'' if len(self) == 1 else 's'} in {rows} row{'' if rows == 1 else 's'}"
-        return f"<ChangeLog: {changes}, {some} accepted>"
+        return f"<ChangeLog: {counted(len(self), 'change')} in {counted(rows, 'row')}, {some} accepted>"
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -141,14 +141,14 @@ class ChangeLog:
         Parameters
         ----------
         path : str or Path
-            Where to write it.
+            The name of the csv.
         force : bool, default=False
             Overwrite a file that is there already; without it this is an error.
 
         Returns
         -------
         Path
-            Where it was written.
+            Where the csv is.
         """
         path = Path(path)
         if len(self) > MOST_LINES:

@@ -5,7 +5,6 @@ One array is mended; to write, the whole file is copied and that array is put in
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from kernmend.io._arrays import Entry, array_dataset, pick
 from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
-from kernmend.io._files import FileError, check_expansion, files_below, missing_package
+from kernmend.io._files import FileError, check_expansion, copy, files_below, missing_package
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 MATLAB73 = (b"\x00\x02IM", b"\x02\x00MI")
@@ -96,6 +95,7 @@ class Worker:
 class Container(Format):
     """What the three formats have in common: how an array is chosen, read and put into a copy."""
 
+    several = True
     library: ClassVar[str]
     transposed: ClassVar[bool] = False
 
@@ -116,19 +116,13 @@ class Container(Format):
         if listed[name][3] == "logical":
             array = array.astype(bool)
 
-        def save(temporary: Path, new: Raw | None) -> None:
-            if ask.path.is_dir():
-                shutil.copytree(ask.path, temporary, dirs_exist_ok=True)
-            else:
-                shutil.copyfile(ask.path, temporary)
-            if new is not None:
-                changed = (new.T if self.transposed else new).astype(stored.dtype)
-                with Worker() as worker:
-                    worker.ask(temporary, f"{self.library} write", name, array=changed, size=size)
+        def save(temporary: Path, new: Raw) -> None:
+            copy(ask.path, temporary)
+            changed = (new.T if self.transposed else new).astype(stored.dtype)
+            with Worker() as worker:
+                worker.ask(temporary, f"{self.library} write", name, array=changed, size=size)
 
-        others = tuple(other for other in listed if other != name)
-        facts = {"passed": others, "member": name, "folder": ask.path.is_dir()}
-        return array_dataset(array, ask, format=self.name, save=save, **facts)
+        return array_dataset(array, ask, format=self.name, save=save, passed=listed, member=name)
 
 
 def _size(path: Path) -> int:

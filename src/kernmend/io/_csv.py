@@ -3,25 +3,25 @@
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from kernmend.io._cells import Cells, Edits, Verbatim
-from kernmend.io._dataset import Dataset, Format, Request
-from kernmend.io._decoding import LINES, Ends, Text, decode, split_records, wide, write_records
+from kernmend.io._cells import Verbatim
+from kernmend.io._dataset import Request
+from kernmend.io._decoding import LINES, Ends, Text, split_records, wide
 from kernmend.io._files import FileError
-from kernmend.io._grid import CELLS, Columns, GridCells, find_columns, grid_dataset
+from kernmend.io._grid import CELLS, Columns, TextFormat
 from kernmend.io._header import LEAST_SAMPLE, SAMPLE, Header, find_header, has_groups, lines_above, units_note
 from kernmend.io._number_format import is_number
-from kernmend.io._numpy import no_member
+from kernmend.io._tables import TextGrid, missing_texts
 from kernmend.io._text import (
     BLANKS,
-    MISSING,
     aligned,
     cells,
+    counted,
     guess_delimiter,
     is_empty,
     is_quoted,
@@ -41,17 +41,11 @@ NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blan
 """Delimiters in words."""
 
 
-@dataclass(frozen=True)
-class CsvGrid:
-    """The records of a file and which of them are data."""
+@dataclass(frozen=True, kw_only=True)
+class CsvGrid(TextGrid):
+    """The records of a text table and which of them are data."""
 
-    path: Path
-    text: Text
     delimiter: str
-    ends: Ends
-    header: list[str] | None
-    rows: Ends
-    width: int
     found: Header
     above: int = 0
     """Number of records above the table that are not part of it."""
@@ -61,17 +55,19 @@ class CsvGrid:
     """Number of records inside it that are comments."""
 
     @property
-    def height(self) -> int:
-        """The number of rows."""
-        return len(self.rows)
+    def format(self) -> str:
+        """The name of the format."""
+        return "tsv" if self.delimiter == "\t" else "csv"
 
-    def record(self, i: int) -> str:
-        """Return record i of the file with its line end."""
-        return self.text.part(self.begin(i), int(self.ends[i]))
+    @property
+    def decimals(self) -> tuple[str, str]:
+        """The decimal signs: between semicolons decimal commas are tried first."""
+        return (",", ".") if self.delimiter == ";" else (".", ",")
 
-    def begin(self, i: int) -> int:
-        """Return where record i begins."""
-        return int(self.ends[i - 1]) if i else 0
+    @property
+    def prefer_plain(self) -> bool:  # type: ignore[override]
+        """Whether commas cannot be delimiters, so that they may stand between thousands."""
+        return self.delimiter != ","
 
     def cells(self, start: int, stop: int) -> list[list[str]]:
         """Return the cells of some rows as they stand there."""
@@ -85,26 +81,8 @@ class CsvGrid:
                 raise FileError(self._uneven(i, len(row)))
         return out
 
-    @property
-    def format(self) -> str:
-        """The name of the format."""
-        return "tsv" if self.delimiter == "\t" else "csv"
-
-    def raw(self, row: int) -> list[str]:
-        """Return the cells of a row as they stand there."""
-        return self.cells(row, row + 1)[0]
-
-    def accepts(self, text: str) -> bool:
-        """Return whether a number may be written so."""
-        return True
-
-    def save(self, temporary: Path, edits: Edits) -> None:
-        """Write the whole text with other texts in some cells."""
-        write_records(temporary, self.text, self.ends, (self._edited(row, texts) for row, texts in edits))
-
-    def _edited(self, row: int, texts: Mapping[int, str]) -> tuple[int, str]:
-        """Return the number of the record of a row, and that record with other texts in some cells."""
-        number = int(self.rows[row])
+    def edited(self, number: int, texts: Mapping[int, str]) -> str:
+        """Return a record with other texts in some cells; FileError for one that would be several cells."""
         record = self.record(number)
         parts = cells(record, self.delimiter)
         for at, text in texts.items():
@@ -116,11 +94,11 @@ class CsvGrid:
                 parts[at] = text
             else:
                 parts[at] = _rewritten(parts[at], text, self.delimiter)
-        return number, joined(parts, self.delimiter) + record[len(record.rstrip("\r\n")) :]
+        return joined(parts, self.delimiter) + record[len(record.rstrip("\r\n")) :]
 
-    def upto(self, stop: int) -> "CsvGrid":
-        """Return the grid with the first rows only."""
-        return replace(self, rows=self.rows[:stop])
+    def assumed(self, ask: Request, columns: Columns) -> tuple[str, ...]:
+        """Return what was assumed of the table and not told, unless most tables are so."""
+        return (*_notes(self), *_read_as(self, columns, ask.layout.told))
 
     def line(self, i: int) -> int:
         """Return the number of the line, from 1, in which record i begins."""
@@ -128,13 +106,13 @@ class CsvGrid:
 
     def _uneven(self, i: int, width: int) -> str:
         """Return what is wrong with a record of another width."""
-        have = f"{width} cell" if width == 1 else f"{width} cells"
+        have = counted(width, "cell")
         advice = f"mend the line, or quote cells that hold {self.delimiter!r}"
         expected = "1 is expected" if self.width == 1 else f"{self.width} are expected"
         return f"{self.path}: line {self.line(i):,} has {have} where {expected}: {advice}"
 
 
-class Csv(Format):
+class Csv(TextFormat):
     """Text tables; delimiter, header, decimal sign, index and columns of other things are found from the content."""
 
     name = "csv"
@@ -151,69 +129,42 @@ class Csv(Format):
         head = head.rstrip(b"\x1a")  # with which DOS ends files
         return bool(head) and not CONTROL.search(head.replace(b"\0", b"") if wide(head) else head)
 
-    def read(self, ask: Request) -> Dataset:
-        """Return the data set of the columns of numbers."""
-        return self.parse(ask.path.read_bytes(), ask)
-
-    def parse(self, raw: bytes, ask: Request) -> Dataset:
-        """Return the data set of a table whose bytes are given."""
-        no_member(ask)
-        text = decode(raw, ask.path, ask.layout.encoding)
-        del raw
-        grid = _cut(text, ask)
-        return grid_dataset(grid, _columns, ask, format=grid.format, assumed=_assumed)
-
-    def cells(self, ask: Request) -> Cells:
-        """Return the cells of a table."""
-        return self.parse_cells(ask.path.read_bytes(), ask)
-
-    def parse_cells(self, raw: bytes, ask: Request) -> Cells:
-        """Return the cells of a table whose bytes are given."""
-        no_member(ask)
-        grid = _cut(decode(raw, ask.path, ask.layout.encoding), ask)
-        return GridCells(grid, lambda: _columns(grid, ask))
-
-
-def _columns(grid: CsvGrid, ask: Request) -> Columns:
-    """Return what the columns are made of: between semicolons decimal commas are tried first."""
-    decimals = (",", ".") if grid.delimiter == ";" else (".", ",")
-    return find_columns(grid, ask, decimals, prefer_plain=grid.delimiter != ",")
-
-
-def _cut(text: Text, ask: Request) -> CsvGrid:
-    """Return the table with its delimiter and header found; FileError if it has no rows or an open quote."""
-    said = said_delimiter(text)
-    delimiter = ask.layout.delimiter or said or guess_delimiter(text)
-    ends, opened = split_records(text, delimiter)
-    if opened is not None:
-        raise FileError(f"{ask.path}: the quote opened in line {opened:,} is never closed: close it or double it")
-    whole = CsvGrid(ask.path, text, delimiter, ends, None, np.arange(0), 0, Header(False))
-    filled = _filled(whole)
-    if not len(filled):
-        raise FileError(f"{ask.path}: holds {_nothing(whole)}")
-    top = _top(whole, filled)
-    missing = frozenset(MISSING | set(ask.missing))
-    above = 1 if said and len(top) > 1 else _preamble(top, missing, ask.layout.header)
-    above += has_groups(top[above:], missing, ask.layout.header)
-    filled, top = filled[above:], top[above:]
-    first = top[0]
-    if len(filled) == 1 and not any(map(is_number, first)):
-        under = _nothing(whole, int(filled[0]) + 1)
-        raise FileError(f"{ask.path}: no column of numbers was found: it has a header and {under} below")
-    width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
-    sample = [first, *(row for row in top[1:] if len(row) == width)]
-    found = find_header(sample, missing, ask.layout.header)
-    if found.names and width == len(first) + 1:  # R leaves out the name of the index; others end rows with a delimiter
-        first = [*first, ""] if not any(row[-1] for row in sample[1:]) else ["", *first]
-    rows = filled[found.names + found.units :]
-    below = _signature(whole, rows, len(first))
-    rows = rows[: len(rows) - below]
-    comments = _comments(whole, rows, len(first))
-    rows = np.delete(rows, comments) if comments else rows
-    if len(rows) and (len(first) == 1 or ask.blank):  # with one column an empty line is an empty cell
-        rows = np.arange(rows[0], rows[-1] + 1, dtype=rows.dtype)
-    header = first if found.names else None
-    return CsvGrid(ask.path, text, delimiter, ends, header, rows, len(first), found, above, below, len(comments))
+    def parse(self, text: Text, ask: Request) -> CsvGrid:
+        """Return the table with its delimiter and header found; FileError if it has no rows or an open quote."""
+        said = said_delimiter(text)
+        delimiter = ask.layout.delimiter or said or guess_delimiter(text)
+        ends, opened = split_records(text, delimiter)
+        if opened is not None:
+            raise FileError(f"{ask.path}: the quote opened in line {opened:,} is never closed: close it or double it")
+        whole = CsvGrid(path=ask.path, text=text, ends=ends, rows=ends[:0], delimiter=delimiter, found=Header(False))
+        filled = _filled(whole)
+        if not len(filled):
+            raise FileError(f"{ask.path}: holds {_nothing(whole)}")
+        top = _top(whole, filled)
+        missing = missing_texts(ask)
+        above = 1 if said and len(top) > 1 else _preamble(top, missing, ask.layout.header)
+        above += has_groups(top[above:], missing, ask.layout.header)
+        filled, top = filled[above:], top[above:]
+        first = top[0]
+        if len(filled) == 1 and not any(map(is_number, first)):
+            under = _nothing(whole, int(filled[0]) + 1)
+            raise FileError(f"{ask.path}: no column of numbers was found: it has a header and {under} below")
+        width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
+        sample = [first, *(row for row in top[1:] if len(row) == width)]
+        found = find_header(sample, missing, ask.layout.header)
+        if (
+            found.names and width == len(first) + 1
+        ):  # R leaves out the name of the index; some end rows with a delimiter
+            first = [*first, ""] if not any(row[-1] for row in sample[1:]) else ["", *first]
+        rows = filled[found.names + found.units :]
+        below = _signature(whole, rows, len(first))
+        rows = rows[: len(rows) - below]
+        comments = _comments(whole, rows, len(first))
+        rows = np.delete(rows, comments) if comments else rows
+        if len(rows) and (len(first) == 1 or ask.blank):  # with one column an empty line is an empty cell
+            rows = np.arange(rows[0], rows[-1] + 1, dtype=rows.dtype)
+        whole = replace(whole, above=above, below=below, comments=len(comments))
+        return replace(whole, header=first if found.names else None, rows=rows, width=len(first), found=found)
 
 
 def _nothing(grid: CsvGrid, below: int = 0) -> str:
@@ -290,37 +241,37 @@ def _filled(grid: CsvGrid) -> Ends:
     return numbers[top:]
 
 
-def _assumed(grid: CsvGrid, columns: Columns, ask: Request) -> tuple[str, ...]:
-    """Return what was assumed of a table and not told, unless most tables are so, and how to say otherwise."""
-    notes, told, text = [], ask.layout.told, grid.text
-    if grid.above:
-        lines = "1 line above the table is" if grid.above == 1 else f"{grid.above} lines above the table are"
-        notes.append(f"{lines} kept.")
-    if grid.below:
-        lines = "1 line below the table is" if grid.below == 1 else f"{grid.below} lines below the table are"
-        notes.append(f"{lines} kept.")
-    if grid.comments:
-        lines = "1 line in the table that begins" if grid.comments == 1 else f"{grid.comments} lines in it that begin"
-        notes.append(f"{lines} with # {'is' if grid.comments == 1 else 'are'} kept.")
+def _notes(grid: CsvGrid) -> list[str]:
+    """Return what stands around the rows of a table and is kept, and what was taken for names and units."""
+    notes = []
+    for number, where in ((grid.above, "above"), (grid.below, "below")):
+        if number:
+            notes.append(f"{counted(number, 'line')} {where} the table {'is' if number == 1 else 'are'} kept.")
+    if grid.comments == 1:
+        notes.append("1 line in the table that begins with # is kept.")
+    elif grid.comments:
+        notes.append(f"{grid.comments} lines in it that begin with # are kept.")
     if grid.found.doubt:
         line = grid.line(int(grid.rows[0]) - 1 - grid.found.units)
         notes.append(f"The numbers in line {line} are taken for the names of the columns; say --no-header if not.")
     if grid.found.units:
         notes.append(units_note("line", grid.line(int(grid.rows[0])) - grid.found.units, grid.found.units))
+    return notes
+
+
+def _read_as(grid: CsvGrid, columns: Columns, told: Sequence[str]) -> list[str]:
+    """Return a note on delimiter, decimal sign, thousands and letters, where they are unusual and nobody told them."""
     known = [one.format for one in columns.readings if one.format is not None]
     marks = sorted({one.thousands for one in known} - {""})
-    read_as = []
-    if grid.delimiter != "," and "delimiter" not in told:
-        read_as.append(f"columns between {NAMES.get(grid.delimiter, repr(grid.delimiter))}")
-    if any(one.decimal == "," and one.most != 0 for one in known) and "decimal" not in told:
-        read_as.append("decimal commas")
-    if marks and "thousands" not in told:
-        read_as.append(f"thousands apart by {' and '.join(map(repr, marks))}")
-    if text.encoding not in ("utf-8", "utf-16-le", "utf-16-be") and "encoding" not in told:
-        read_as.append(f"letters as {text.encoding}")
-    if read_as:
-        notes.append(f"Read with {', '.join(read_as)}.")
-    return tuple(notes)
+    between, letters = NAMES.get(grid.delimiter, repr(grid.delimiter)), grid.text.encoding
+    found = {
+        "delimiter": "" if grid.delimiter == "," else f"columns between {between}",
+        "decimal": "decimal commas" if any(one.decimal == "," and one.most != 0 for one in known) else "",
+        "thousands": f"thousands apart by {' and '.join(map(repr, marks))}" if marks else "",
+        "encoding": "" if letters in ("utf-8", "utf-16-le", "utf-16-be") else f"letters as {letters}",
+    }
+    words = [text for name, text in found.items() if text and name not in told]
+    return [f"Read with {', '.join(words)}."] if words else []
 
 
 def _rewritten(cell: str, value: str, delimiter: str) -> str:

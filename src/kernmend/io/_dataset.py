@@ -1,46 +1,26 @@
 """A data set from a file: the numbers, what they are called, and how to put mended ones back."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernmend._typing import Array
-from kernmend.io._cells import Cells
-from kernmend.io._files import FileError, files_below, opening, replacing, stamp
+from kernmend.io._cells import Cells, NewValues
+from kernmend.io._files import FileError, copy, files_below, opening, replacing, stamp
 from kernmend.io._number_format import NumberFormat, round_as_written
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-
+# Number of bytes from the beginning of a file that its format is recognised by.
+HEAD = 1024
 # Number of entries that are compared at one time.
 ENTRIES = 2**16
-
-
-@dataclass(frozen=True)
-class NewRows:
-    """The rows of a matrix in which something is to be written: of the others nothing is kept.
-
-    `rows` (k,) are their numbers, which rise, `values` (k, d) what they hold, and `new` (k, d) which of that is new.
-    """
-
-    rows: NDArray[np.intp]
-    values: Array
-    new: Mask
-
-    @classmethod
-    def among(cls, A: Array, new: Mask) -> "NewRows":
-        """Return those rows of a whole matrix."""
-        rows = np.flatnonzero(new.any(axis=1))
-        return cls(rows, A[rows], new[rows])
-
-
-Save: TypeAlias = Callable[[Path, NewRows], None]
-"""Writes to a temporary path (a file, or an empty folder) the source with the values that are new."""
 
 
 @dataclass(frozen=True)
@@ -76,28 +56,35 @@ class Request:
     blank: bool = False
     """Whether lines with nothing in them count as rows."""
 
+    def chosen(self, names: tuple[str, ...] | None, width: int) -> NDArray[np.intp]:
+        """Return the numbers of the columns that were asked for; all but those to keep if none was."""
+        if self.columns is None:
+            return np.setdiff1d(np.arange(width), self.kept(names, width))
+        return np.array(sorted({self._place(column, names, width) for column in self.columns}), dtype=np.intp)
+
     def kept(self, names: tuple[str, ...] | None, width: int) -> list[int]:
         """Return the numbers of the columns that are to stay as they are; FileError if there is no such column."""
         places: list[int] = []
         for column in self.keep:
             first, dots, last = column.partition("..")
             if (names is not None and column in names) or not dots:
-                places.append(self._place(column, names, width))
+                places.append(self._place(column, names, width, " to keep"))
             else:
-                some = range(self._place(first, names, width), self._place(last, names, width) + 1)
+                ends = (self._place(end, names, width, " to keep") for end in (first, last))
+                some = range(next(ends), next(ends) + 1)
                 if not some:
                     raise FileError(f"{self.path}: {last!r} stands before {first!r}: name the first column first")
                 places += some
         return places
 
-    def _place(self, column: str, names: tuple[str, ...] | None, width: int) -> int:
-        """Return the number of a column, given by its name or its number."""
-        if names is not None and column in names:
-            return names.index(column)
-        if column.isdecimal() and int(column) < width:
-            return int(column)
-        some = f"; it has {', '.join(names[:8])}{', ...' if width > 8 else ''}" if names else ""
-        raise FileError(f"{self.path}: has no column {column!r} to keep{some}")
+    def _place(self, column: str, names: tuple[str, ...] | None, width: int, use: str = "") -> int:
+        """Return the number of a column, given by its name or its number; FileError, which says what for, if none."""
+        place = place_of(column, names, width)
+        if place is None:
+            known = f"columns 0 to {width - 1}" if names is None else ", ".join(names[:8])
+            more = ", ..." if width > 8 and names else ""
+            raise FileError(f"{self.path}: has no column {column!r}{use}; it has {known}{more}")
+        return place
 
     @property
     def missing_numbers(self) -> list[float]:
@@ -116,18 +103,29 @@ class Request:
             raise FileError(f"{self.path}: {what} have no columns to choose from: leave out the choice of columns")
 
 
+def place_of(column: str, names: Sequence[str] | None, width: int) -> int | None:
+    """Return the number of a column, given by its name or its number from 0; None if there is none."""
+    if names is not None and column in names:
+        return names.index(column)
+    return int(column) if column.isdecimal() and int(column) < width else None
+
+
 class Format(ABC):
     """One kind of file. To add one is to add one such class, and its name to `FORMATS`."""
 
     name: ClassVar[str]
     words: ClassVar[str]
     endings: ClassVar[tuple[str, ...]]
+    marks: ClassVar[tuple[bytes, ...]] = ()
+    """What such a file begins with, one of them."""
+    several: ClassVar[bool] = False
+    """Whether it may hold several arrays or sheets, of which one is named as in `file.npz::name`."""
     layout: ClassVar[tuple[str, ...]] = ()
     """What of a `Layout` can be said of such a file."""
 
-    @abstractmethod
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether a file begins like one of this kind; `head` is empty for a folder."""
+        return head.startswith(self.marks)
 
     @abstractmethod
     def read(self, ask: Request) -> "Dataset":
@@ -137,9 +135,82 @@ class Format(ABC):
         """Return the cells of a file, all its columns; FileError if it cannot be read."""
         return self.read(ask).cells
 
+    def check(self, ask: Request, verb: str = "is") -> None:
+        """Raise FileError if a member was named, or something said of the layout, that such a file does not have."""
+        if ask.member is not None and not self.several:
+            raise FileError(f"{ask.path}: holds a single table, leave out ::{ask.member}")
+        for name in ask.layout.told:
+            if name not in self.layout:
+                raise FileError(f"{ask.path}: {verb} {self.words}, which has no {name} to choose: leave out --{name}")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dataset:
+class Origin:
+    """A file or folder that was read, its format, and what must be known to write it again."""
+
+    source: Path
+    format: str
+    endings: tuple[str, ...] = field(default=(), repr=False)
+    """The endings of names of such files; none if any will do."""
+    stamp: object = field(default=None, repr=False)
+    """Size and time of the file when it was read."""
+
+    def __post_init__(self) -> None:
+        if self.stamp is None:
+            object.__setattr__(self, "stamp", stamp(self.source))
+
+    @property
+    def folder(self) -> bool:
+        """Whether it is a folder."""
+        return self.source.is_dir()
+
+    def write_whole(self, path: Path, save: Callable[[Path], None] | None, *, force: bool) -> Path:
+        """Write it again at `path`, complete or not at all, and return the path.
+
+        `save` writes it to a temporary path; None if nothing has changed, so that it is copied byte for byte.
+        """
+        with opening(path, "written"):
+            self.check_output(path, force)
+            self.check_unchanged()
+            with replacing(path, folder=self.folder) as temporary:
+                if save is not None:
+                    save(temporary)
+                else:
+                    copy(self.source, temporary)
+                if self.folder and path.exists():
+                    check_folder(path, temporary)
+        return path
+
+    def check_unchanged(self) -> None:
+        """Raise FileError if the file has changed since it was read."""
+        if stamp(self.source) != self.stamp:
+            raise FileError(f"{self.source}: has changed since it was read: read it again")
+
+    def check_output(self, path: Path, force: bool) -> None:
+        """Raise FileError if the output cannot be written at `path`."""
+        if not path.parent.is_dir():
+            raise FileError(f"{path}: cannot be written: the folder {path.parent} does not exist, make it first")
+        if path.exists() and path.is_dir() != self.folder:
+            here, there = ("folder", "file") if path.is_dir() else ("file", "folder")
+            raise FileError(f"{path}: is a {here}, but {self.format} data go to a {there}: choose another name")
+        ending = path.suffix.lower()
+        if self.endings and ending not in ("", self.source.suffix.lower(), *self.endings):
+            raise FileError(f"{path}: ends in {ending} but {self.format} data are written: end it in {self.endings[0]}")
+        if path.exists() and not force:
+            raise FileError(f"{path}: exists already: choose another name, or force it to be replaced")
+        if self.folder and self.source.resolve() in path.resolve().parents:
+            raise FileError(f"{path}: lies inside the input {self.source}: choose a place outside")
+
+
+def check_folder(path: Path, new: Path) -> None:
+    """Raise FileError if a folder to be replaced holds anything but older versions of the new files."""
+    others = sorted(set(files_below(path)) - set(files_below(new)))
+    if others:
+        raise FileError(f"{path}: not replaced, it holds other files ({others[0]}): choose another name or empty it")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset(Origin):
     r"""The numbers of a file as an (n, d) array `X`, NaN where missing, and how to write mended ones back.
 
     Parameters
@@ -187,21 +258,15 @@ class Dataset:
     passed: tuple[str, ...] = ()
     why_passed: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
-    format: str
-    source: Path
     member: str | None = None
-    folder: bool = field(default=False, repr=False)
-    endings: tuple[str, ...] = field(default=(), repr=False)
-    save: Save = field(repr=False)
     cells: Cells = field(repr=False)
     places: NDArray[np.intp] = field(repr=False)
-    stamp: object = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if 0 in self.X.shape:
             raise FileError(f"{self.source}: holds no {'rows' if self.X.shape[1] else 'columns'} of numbers")
         self.X.flags.writeable = False
-        object.__setattr__(self, "stamp", stamp(self.source))
+        super().__post_init__()
 
     def write(self, path: str | Path, A: ArrayLike, *, force: bool = False) -> Path:
         """Write the file again at `path` with the values of A (n, d), in its format and layout; return the path.
@@ -210,11 +275,12 @@ class Dataset:
         `bounds`, and NaN is written as missing. The file appears complete or not at all; one that exists is replaced
         only with `force=True`.
         """
-        new = self._new_rows(A)
-        return write_whole(self, Path(path), lambda temporary: self.save(temporary, new), force=force)
+        new = self._new_values(A)
+        save = (lambda temporary: self.cells.put(temporary, new)) if len(new.rows) else None
+        return self.write_whole(Path(path), save, force=force)
 
-    def _new_rows(self, A: ArrayLike) -> NewRows:
-        """Return the rows with values that differ from those in the file, as they can be written."""
+    def _new_values(self, A: ArrayLike) -> NewValues:
+        """Return the values that differ from those in the file, as they can be written, by their places there."""
         given = check_shape(A, self.X, self.source)
         other = [differing(given[some], self.X[some]).any(axis=1) for some in slices(given.shape)]
         rows = np.flatnonzero(np.concatenate(other))
@@ -226,73 +292,9 @@ class Dataset:
                 given[rows[some]], X, self.integer, self.bounds, self.source, self.formats
             )
         kept = new.any(axis=1)  # where a value was not rounded to what it was
-        return NewRows(rows, values, new) if kept.all() else NewRows(rows[kept], values[kept], new[kept])
-
-
-class Source(Protocol):
-    """What is known of a file that is to be written again with other values."""
-
-    @property
-    def source(self) -> Path:
-        """The path that was read."""
-
-    @property
-    def format(self) -> str:
-        """The name of its format."""
-
-    @property
-    def folder(self) -> bool:
-        """Whether it is a folder."""
-
-    @property
-    def endings(self) -> tuple[str, ...]:
-        """The endings of names of such files."""
-
-    @property
-    def stamp(self) -> object:
-        """Its size and time when it was read."""
-
-
-def write_whole(read: Source, path: Path, save: Callable[[Path], None], *, force: bool) -> Path:
-    """Write a file again at `path` by `save(temporary)`, complete or not at all; return the path."""
-    with opening(path, "written"):
-        check_output(read, path, force)
-        check_unchanged(read)
-        with replacing(path, folder=read.folder) as temporary:
-            save(temporary)
-            if read.folder and path.exists():
-                check_folder(path, temporary)
-    return path
-
-
-def check_unchanged(read: Source) -> None:
-    """Raise FileError if a file has changed since it was read."""
-    if stamp(read.source) != read.stamp:
-        raise FileError(f"{read.source}: has changed since it was read: read it again")
-
-
-def check_output(read: Source, path: Path, force: bool) -> None:
-    """Raise FileError if the output cannot be written at `path`."""
-    if not path.parent.is_dir():
-        raise FileError(f"{path}: cannot be written: the folder {path.parent} does not exist, make it first")
-    if path.is_dir() and not read.folder:
-        raise FileError(f"{path}: is a folder, but {read.format} data go to a file: choose another name")
-    if path.exists() and read.folder and not path.is_dir():
-        raise FileError(f"{path}: is a file, but {read.format} data go to a folder: choose another name")
-    ending = path.suffix.lower()
-    if read.endings and ending not in ("", read.source.suffix.lower(), *read.endings):
-        raise FileError(f"{path}: ends in {ending} but {read.format} data are written: end it in {read.endings[0]}")
-    if path.exists() and not force:
-        raise FileError(f"{path}: exists already: choose another name, or force it to be replaced")
-    if read.source.is_dir() and read.source.resolve() in path.resolve().parents:
-        raise FileError(f"{path}: lies inside the input {read.source}: choose a place outside")
-
-
-def check_folder(path: Path, new: Path) -> None:
-    """Raise FileError if a folder to be replaced holds anything but older versions of the new files."""
-    others = sorted(set(files_below(path)) - set(files_below(new)))
-    if others:
-        raise FileError(f"{path}: not replaced, it holds other files ({others[0]}): choose another name or empty it")
+        if not kept.all():
+            rows, values, new = rows[kept], values[kept], new[kept]
+        return NewValues(rows if self.rows is None else self.rows[rows], self.places, values, new)
 
 
 def without_empty(data: Dataset) -> Dataset:
@@ -307,15 +309,6 @@ def without_empty(data: Dataset) -> Dataset:
     columns, n_empty = np.flatnonzero(lasting), len(data.X) - len(rows)
     if not len(rows) or (not n_empty and lasting.all()):
         return data
-
-    save_all, width = data.save, data.X.shape[1]  # and not the numbers of `data`, so that they can be forgotten
-
-    def save(temporary: Path, mended: NewRows) -> None:
-        shape = (len(mended.rows), width)
-        values, new = np.zeros(shape, dtype=mended.values.dtype), np.zeros(shape, dtype=bool)
-        values[:, columns], new[:, columns] = mended.values, mended.new
-        save_all(temporary, NewRows(rows[mended.rows], values, new))
-
     names = data.columns or tuple(f"column {j}" for j in range(data.X.shape[1]))
     labels = data.row_labels or tuple(map(str, range(len(data.X))))
     note = (
@@ -331,11 +324,10 @@ def without_empty(data: Dataset) -> Dataset:
         integer=data.integer[columns],
         formats=None if data.formats is None else tuple(data.formats[j] for j in columns),
         places=data.places[columns],
-        rows=rows if n_empty else None,
+        rows=data.rows if not n_empty else rows if data.rows is None else data.rows[rows],
         passed=data.passed + tuple(names[j] for j in np.flatnonzero(~lasting)),
         why_passed={**data.why_passed, **{names[j]: "empty" for j in np.flatnonzero(~lasting)}},
         notes=data.notes + ((note,) if n_empty else ()),
-        save=save,
     )
 
 
@@ -348,15 +340,29 @@ def to_write(
     formats: tuple[NumberFormat, ...] | None = None,
 ) -> tuple[Array, Mask]:
     """Return mended values as they can be written instead of `X`, and the mask of those that differ from it."""
-    values: Array = check_shape(A, X, source).copy()
-    changed = differing(values, X)
-    if np.isinf(values[changed]).any():
+    given = check_shape(A, X, source)
+    if np.isinf(given[differing(given, X)]).any():
         raise ValueError(f"{source}: A has infinite values where X has others")
-    np.rint(values, out=values, where=changed & integer)
+    values = settled(given, X, integer, bounds, formats)
+    return values, differing(values, X)
+
+
+def settled(
+    A: Array,
+    X: Array,
+    integer: Mask | None,
+    bounds: tuple[float, float] | None,
+    formats: tuple[NumberFormat, ...] | None = None,
+) -> Array:
+    """Return a copy of A whose values, where they differ from `X`, are rounded as columns are, and within bounds."""
+    values = A.copy()
+    changed = differing(values, X)
+    if integer is not None:
+        np.rint(values, out=values, where=changed & integer)
     round_as_written(values, formats, changed)
     if bounds is not None:
         np.copyto(values, np.clip(values, *bounds), where=changed)
-    return values, differing(values, X)
+    return values
 
 
 def check_shape(A: ArrayLike, X: Array, source: Path) -> Array:
@@ -368,8 +374,8 @@ def check_shape(A: ArrayLike, X: Array, source: Path) -> Array:
 
 
 def slices(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Give the rows of a matrix, a few at a time."""
-    step = max(1, ENTRIES // max(1, shape[1]))
+    """Give the rows of an array, a few at a time."""
+    step = max(1, ENTRIES // max(1, math.prod(shape[1:])))
     yield from (slice(start, start + step) for start in range(0, shape[0], step))
 
 

@@ -62,8 +62,14 @@ def damaged(path: Path | str, what: str, kind: type[FileError] = FileError) -> I
     except MemoryError as error:
         raise FileError(f"{path}: too large for the memory of this machine: take fewer rows") from error
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-        raise kind(f"{path}: not a sound {what} ({reason}): it is cut short or damaged, make it again") from error
+        raise kind(
+            f"{path}: not a sound {what} ({first_line(error)}): it is cut short or damaged, make it again"
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, at most 200 letters; its name if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 @contextmanager
@@ -76,9 +82,14 @@ def opening(path: Path | str, doing: str) -> Iterator[None]:
         raise FileError(f"{path}: cannot be {doing}: {reason}") from error
 
 
+def most_unpacked(packed: int) -> int:
+    """Return the largest number of bytes that a file of so many may unpack to."""
+    return max(FREE_BYTES, min(MAX_RATIO * packed, MAX_BYTES))
+
+
 def check_expansion(path: Path | str, packed: int, unpacked: int) -> None:
     """Refuse a file that unpacks to far more than its size, before anything is unpacked."""
-    if unpacked > max(FREE_BYTES, min(MAX_RATIO * packed, MAX_BYTES)):
+    if unpacked > most_unpacked(packed):
         raise FileError(
             f"{path}: refused, its {packed:,} bytes claim to hold {unpacked:,}: unpack it yourself if that is meant"
         )
@@ -110,40 +121,63 @@ def stamp(path: Path) -> object:
     return {name: of(path / name) for name in files_below(path)} if path.is_dir() else of(path)
 
 
-@contextmanager
-def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
+def copy(source: Path, target: Path) -> None:
+    """Copy a file, or what is in a folder, byte for byte; `target` may be there."""
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        shutil.copyfile(source, target)
 
-    With `folder=True` it is an empty folder, and a folder that stands at `path` is moved away only after the block.
-    What runs that were killed have left beside `path` is removed first. An OSError names `path`.
+
+@contextmanager
+def beside(path: Path, *, folder: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside `path`, an empty file or folder, removed after the block if it is still there.
+
+    What runs that were killed have left there is removed first. An OSError names `path`.
     """
     remove_left(path)
     names = {"prefix": f"{_own_prefix(path)}{os.getpid()}.", "suffix": path.suffix, "dir": path.parent}
+    temporary: Path | None = None
     try:
         if folder:
             temporary = Path(mkdtemp(**names))  # type: ignore[call-overload]
         else:
             handle, name = mkstemp(**names)  # type: ignore[call-overload]
-            os.close(handle)
             temporary = Path(name)
-    except OSError as error:
-        error.filename = str(path)
-        raise
-    try:
+            os.close(handle)
         yield temporary
-        temporary.chmod((0o777 if folder else 0o666) & ~_umask())
-        if folder and path.exists():
-            place_folder(temporary, path)
-        else:
-            temporary.replace(path)
     except OSError as error:
         error.filename, error.filename2 = str(path), None
         raise
     finally:
-        if folder:
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            remove(temporary)
+
+
+@contextmanager
+def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
+
+    With `folder=True` it is an empty folder, and a folder that stands at `path` is moved away only after the block.
+    """
+    with beside(path, folder=folder) as temporary:
+        yield temporary
+        temporary.chmod((0o777 if folder else 0o666) & ~_umask())
+        place(temporary, path)
+
+
+def place(new: Path, path: Path) -> None:
+    """Give a file or a folder the name `path`, in the place of one that is there."""
+    if path.is_dir() and new.is_dir():
+        place_folder(new, path)
+    else:
+        new.replace(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, as far as that is possible."""
+    with suppress(OSError):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _own_prefix(path: Path) -> str:
@@ -156,8 +190,7 @@ def remove_left(path: Path) -> None:
     prefix = _own_prefix(path)
     for left in path.parent.iterdir() if path.parent.is_dir() else ():
         if left.name.startswith(prefix) and not _lives(left, left.name[len(prefix) :].partition(".")[0]):
-            with suppress(OSError):
-                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+            remove(left)
 
 
 def _lives(left: Path, number: str) -> bool:
@@ -167,13 +200,8 @@ def _lives(left: Path, number: str) -> bool:
     with suppress(OSError):
         if int(number) == os.getpid():
             return left.stat().st_mtime >= STARTED
-    return runs(int(number))
-
-
-def runs(number: int) -> bool:
-    """Return whether a process of that number exists."""
     try:
-        os.kill(number, 0)
+        os.kill(int(number), 0)
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):

@@ -1,30 +1,32 @@
 """A table of texts as numbers: what each column is made of, which columns are measured, and what was assumed.
 
-Csv, Excel and JSON lines are read this way. Each is a `Grid`, which gives its cells as texts and writes others.
+Csv, Excel and JSON lines are read this way, each as a `Grid`, which gives its cells as texts and writes others.
 """
 
 import math
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._arrays import check_image_shape, choose
+from kernmend.io._arrays import check_image_shape
 from kernmend.io._cells import Cells, Edits, Places, is_same_number
-from kernmend.io._dataset import Dataset, Mask, NewRows, Request
+from kernmend.io._dataset import Dataset, Format, Mask, Request
+from kernmend.io._decoding import Text, decode
 from kernmend.io._files import FileError
-from kernmend.io._identifiers import LONGEST_NAME, WORDS, distinct, measured, note
+from kernmend.io._identifiers import LONGEST_NAME, distinct, measured, note
 from kernmend.io._number_format import NumberFormat, is_number
 from kernmend.io._shapes import Brief, Reading, Shapes, add_cells, best_readings
 from kernmend.io._summaries import note as summaries_note
 from kernmend.io._summaries import summary_rows
-from kernmend.io._text import MISSING, plain, unique
+from kernmend.io._tables import Grid, TextGrid, missing_texts
+from kernmend.io._text import MISSING, counted, plain, unique
 
 # Names of a first column, in lower case, that is taken for the names of the rows.
 INDEX_NAMES = frozenset(["", "index", "id", "row", "unnamed: 0"])
@@ -34,45 +36,39 @@ CELLS, ROWS = 40_000, 2000
 LEAST_BLOCKS = 16
 
 
-class Grid(Protocol):
-    """The data rows of a table: `header` are the names of its columns, None if it has none."""
+class TableFormat(Format):
+    """A kind of file that holds a table of texts."""
 
-    @property
-    def header(self) -> list[str] | None:
-        """The names of the columns."""
+    @abstractmethod
+    def grid(self, ask: Request) -> Grid:
+        """Return the table of a file; FileError if there is none."""
 
-    @property
-    def width(self) -> int:
-        """The number of columns."""
+    def read(self, ask: Request) -> Dataset:
+        """Return the data set of the columns of numbers."""
+        return grid_dataset(self.grid(ask), ask)
 
-    @property
-    def height(self) -> int:
-        """The number of rows."""
-
-    def cells(self, start: int, stop: int) -> Sequence[Sequence[str]]:
-        """Return the cells of some rows as they stand in the file; FileError where a row has another width."""
-
-    def raw(self, row: int) -> Sequence[str]:
-        """Return the cells of a row as they stand in the file, also where `cells` gives a word for them."""
-
-    def accepts(self, text: str) -> bool:
-        """Return whether the format allows a number to be written so."""
-
-    def save(self, temporary: Path, edits: Edits) -> None:
-        """Write the file with other texts in some cells."""
-
-    def upto(self, stop: int) -> Self:
-        """Return the grid with the first rows only; the others are kept as they are."""
+    def cells(self, ask: Request) -> Cells:
+        """Return the cells of the table."""
+        grid = self.grid(ask)
+        return GridCells(grid, lambda: find_columns(grid, ask))
 
 
-AnyGrid = TypeVar("AnyGrid", bound=Grid)
+class TextFormat(TableFormat):
+    """A kind of text file that holds a table."""
+
+    def grid(self, ask: Request) -> TextGrid:
+        """Return the table of a file; FileError if there is none."""
+        return self.parse(decode(ask.path.read_bytes(), ask.path, ask.layout.encoding), ask)
+
+    @abstractmethod
+    def parse(self, text: Text, ask: Request) -> TextGrid:
+        """Return the table of a text; FileError if there is none."""
 
 
 @dataclass(frozen=True)
 class Columns:
     """What was found of the columns of a grid."""
 
-    decimal: str
     briefs: list[Brief]
     readings: list[Reading]
     names: tuple[str, ...] | None
@@ -108,9 +104,9 @@ def _blocks(grid: Grid) -> Iterator[tuple[int, int]]:
         yield start, min(start + rows, grid.height)
 
 
-def find_columns(grid: Grid, ask: Request, decimals: Sequence[str], *, prefer_plain: bool) -> Columns:
+def find_columns(grid: Grid, ask: Request) -> Columns:
     """Return what each column is made of, from the shapes of all its cells."""
-    missing = frozenset(MISSING | set(ask.missing))
+    missing = missing_texts(ask)
     hidden = {text for text in ask.missing if any(letter.isdigit() for letter in text)}
     shapes = [Shapes(Counter(), {}) for _ in range(grid.width)]
     for start, stop in _blocks(grid):
@@ -119,12 +115,11 @@ def find_columns(grid: Grid, ask: Request, decimals: Sequence[str], *, prefer_pl
                 cells = tuple("" if plain(cell) in hidden else cell for cell in cells)
             add_cells(own, cells, start, plain, missing)
     told = ask.layout.decimal
-    decimal, readings = best_readings(
-        shapes, decimals if told is None else (told,), ask.layout.thousands, prefer_plain=prefer_plain
+    _, readings = best_readings(
+        shapes, grid.decimals if told is None else (told,), ask.layout.thousands, prefer_plain=grid.prefer_plain
     )
     readings = [_with_exact_unit(grid, j, one, missing) for j, one in enumerate(readings)]
-    briefs = [own.brief() for own in shapes]
-    return Columns(decimal, briefs, readings, None if grid.header is None else unique(grid.header))
+    return Columns([own.brief() for own in shapes], readings, None if grid.header is None else unique(grid.header))
 
 
 def _with_exact_unit(grid: Grid, j: int, one: Reading, missing: frozenset[str]) -> Reading:
@@ -159,68 +154,47 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
     return X
 
 
-def grid_dataset(
-    grid: AnyGrid,
-    find: Callable[[AnyGrid, Request], Columns],
-    ask: Request,
-    *,
-    format: str,
-    assumed: Callable[[AnyGrid, Columns, Request], tuple[str, ...]],
-) -> Dataset:
-    """Return the data set of the columns that are measured, without rows at the end that sum up the others.
-
-    `find` finds what the columns are made of, `assumed` says what was assumed of the table.
-    """
-    columns, labels, chosen, X = _values(grid, find, ask)
+def grid_dataset(grid: Grid, ask: Request) -> Dataset:
+    """Return the data set of the columns that are measured, without rows at the end that sum up the others."""
+    columns, labels, chosen, X = _values(grid, ask)
     formats = columns.formats(chosen.tolist())
     last, sums = summary_rows(X, formats, lambda i: [plain(cell) for cell in grid.raw(i)])
     if sums:
         del X
         grid = grid.upto(last)
-        columns, labels, chosen, X = _values(grid, find, ask)
+        columns, labels, chosen, X = _values(grid, ask)
         formats = columns.formats(chosen.tolist())
-    notes = (*assumed(grid, columns, ask), *summaries_note(sums))
-    said: tuple[str, ...] = ()
-    identifiers: dict[int, str] = {}
+    identifiers: dict[str, str] = {}
     if ask.columns is None:
-        names = None if columns.names is None else [columns.names[j] for j in chosen]
+        names = [columns.name(j) for j in chosen.tolist()]
         whole = np.array([one.whole for one in formats])
-        zeros = np.array([columns.briefs[j].zeros for j in chosen])
-        keep, found = measured(names, X, whole, zeros)
-        said = note([(columns.name(int(chosen[k])), reason) for k, reason in found])
-        identifiers = {int(chosen[k]): WORDS[reason] for k, reason in found}
+        keep, identifiers = measured(names, X, whole, np.array([columns.briefs[j].zeros for j in chosen]))
         chosen, X = chosen[keep], X if keep.all() else np.ascontiguousarray(X[:, keep])
         formats = columns.formats(chosen.tolist())
     formats = tuple(one.without_noise(X[:, k]) for k, one in enumerate(formats))
-
-    def save_matrix(temporary: Path, mended: NewRows) -> None:
-        grid.save(temporary, _edits(chosen, formats, mended))
-
-    left, index = np.setdiff1d(np.arange(grid.width), chosen), None if labels is None else labels[0]
-    named = columns.names is not None or said  # so that a model finds its columns again
+    left, index = np.setdiff1d(np.arange(grid.width), chosen).tolist(), None if labels is None else labels[0]
+    named = columns.names is not None or identifiers  # so that a model finds its columns again
+    notes = (*grid.assumed(ask, columns), *summaries_note(sums), *note(identifiers))
     return Dataset(
         X=X,
-        columns=tuple(columns.name(int(j)) for j in chosen) if named else None,
+        columns=tuple(columns.name(j) for j in chosen.tolist()) if named else None,
         row_labels=None if labels is None else labels[1],
         image_shape=check_image_shape(ask, len(chosen)),
         integer=np.array([one.whole for one in formats]),
         formats=formats,
-        passed=tuple(columns.name(int(j)) for j in left),
-        why_passed={columns.name(j): identifiers.get(j) or _why_left(columns, j, ask, index) for j in left.tolist()},
-        notes=(*notes, *said, *_notes(columns, set(chosen.tolist()))),
-        format=format,
+        passed=tuple(columns.name(j) for j in left),
+        why_passed={columns.name(j): _why_left(columns, j, ask, index) for j in left} | identifiers,
+        notes=(*notes, *_notes(columns, set(chosen.tolist()))),
+        format=grid.format,
         source=ask.path,
-        save=save_matrix,
-        cells=GridCells(grid, lambda: columns),
+        cells=GridCells(grid, lambda: columns, chosen, formats),
         places=chosen,
     )
 
 
-def _values(
-    grid: AnyGrid, find: Callable[[AnyGrid, Request], Columns], ask: Request
-) -> tuple[Columns, tuple[int, tuple[str, ...]] | None, NDArray[np.intp], Array]:
+def _values(grid: Grid, ask: Request) -> tuple[Columns, tuple[int, tuple[str, ...]] | None, NDArray[np.intp], Array]:
     """Return the columns of a grid, the names of its rows, the numbers of the columns to look at, and their values."""
-    columns = find(grid, ask)
+    columns = find_columns(grid, ask)
     labels = _labels(grid, columns, ask)
     chosen = _chosen(columns, ask, index=None if labels is None else labels[0])
     return columns, labels, chosen, grid_values(grid, columns, chosen.tolist(), ask)
@@ -239,17 +213,21 @@ def _why_left(columns: Columns, j: int, ask: Request, index: int | None) -> str:
     return "numbers with several units" if columns.readings[j].others else "not made of numbers"
 
 
-def _edits(chosen: NDArray[np.intp], formats: Sequence[NumberFormat], mended: NewRows) -> Edits:
-    """Give rows in which something is new, with the new values as their columns write them."""
-    for row, values, new in zip(mended.rows.tolist(), mended.values, mended.new, strict=True):
-        yield row, {int(chosen[j]): formats[j].write(values[j]) for j in np.flatnonzero(new).tolist()}
-
-
 class GridCells(Cells):
-    """The cells of a table of texts. `columns()` finds what they are made of, which is needed for new values only."""
+    """The cells of a table of texts.
 
-    def __init__(self, grid: Grid, columns: Callable[[], Columns]) -> None:
-        self._grid, self._find = grid, columns
+    `columns()` finds what they are made of, which is needed for new values only; `formats` says how the columns with
+    the numbers `chosen`, which rise, write mended numbers.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        columns: Callable[[], Columns],
+        chosen: Places | tuple[()] = (),
+        formats: Sequence[NumberFormat] = (),
+    ) -> None:
+        self._grid, self._find, self._chosen, self._formats = grid, columns, chosen, formats
         self.columns = None if grid.header is None else unique(grid.header)
         self.height, self.width = grid.height, grid.width
 
@@ -259,7 +237,8 @@ class GridCells(Cells):
 
     def texts(self, rows: Places, columns: Places) -> list[str]:
         """Return what stands in some cells, quotes and blanks included."""
-        out, last, parts = [], -1, cast(Sequence[str], ())
+        out, last = [], -1
+        parts: Sequence[str] = ()
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             if row != last:
                 last, parts = row, self._grid.raw(row)
@@ -280,8 +259,8 @@ class GridCells(Cells):
 
     def written(self, values: Array, columns: Places) -> list[str]:
         """Return the texts of numbers as their columns write them; nothing for a missing one."""
-        formats = self._found.formats(range(self.width))
-        return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
+        places = np.searchsorted(self._chosen, columns).tolist()
+        return [self._formats[k].write(value) for value, k in zip(values, places, strict=True)]
 
     def same(self, column: int, text: str, other: str) -> bool:
         """Return whether two texts say the same: but for quotes and blanks, as numbers, or as missing."""
@@ -334,7 +313,7 @@ def _chosen(columns: Columns, ask: Request, index: int | None) -> NDArray[np.int
     """Return the numbers of the columns to look at: those asked for, or all of numbers but the index."""
     numeric, names = columns.numeric, columns.names
     if ask.columns is not None:
-        chosen = choose(ask, names, len(numeric))
+        chosen = ask.chosen(names, len(numeric))
         for j in chosen[~numeric[chosen]]:
             raise FileError(_not_numbers(columns, int(j), ask))
         return chosen
@@ -377,7 +356,7 @@ def _notes(columns: Columns, chosen: set[int]) -> tuple[str, ...]:
         if not one.bad or one.word is None or 2 * one.bad >= brief.present:
             continue
         row, text = one.word
-        cells = f"{one.bad} {'cell' if one.bad == 1 else 'cells'}"
+        cells = counted(one.bad, "cell")
         if j in chosen:
             verb = "is no number and counts" if one.bad == 1 else "are no numbers and count"
             notes.append(f"column {columns.name(j)!r}: {cells} {verb} as missing, first {text!r} in row {row}")

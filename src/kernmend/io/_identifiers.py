@@ -1,7 +1,7 @@
 """Columns of whole numbers that name or count their rows: they are not measured, so nothing in them is to be mended."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,40 +22,30 @@ ROWS = 10
 TIMES = (946_684_800, 4_102_444_800)
 # Most characters of the name of a row that does not stand first: longer texts are remarks.
 LONGEST_NAME = 40
-WORDS = {
-    "codes": "codes",
-    "counts": "counts its rows",
-    "dates": "dates",
-    "times": "seconds or milliseconds since 1970",
-    "begins with zeros": "begins with zeros, as codes do",
-}
-"""Why a column is no measurement, in words."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 
-def why_identifier(name: str | None, values: Array, *, whole: bool, zeros: bool) -> str | None:
-    """Return why a column is no measurement, a key of `WORDS`; None if it may be one.
+def why_identifier(name: str, values: Array, *, zeros: bool = False) -> str | None:
+    """Return in words why a column of whole numbers is no measurement; None if it may be one.
 
-    `whole` says that it holds whole numbers, `zeros` that some begin with a 0, as zip codes do.
+    `zeros` says that some begin with a 0, as zip codes do.
 
-    >>> why_identifier("year", np.arange(1990.0, 2020.0), whole=True, zeros=False)
-    'counts'
-    >>> why_identifier("customerID", np.array([523.0, 17.0]), whole=True, zeros=False)
+    >>> why_identifier("year", np.arange(1990.0, 2020.0))
+    'counts its rows'
+    >>> why_identifier("customerID", np.array([523.0, 17.0]))
     'codes'
-    >>> why_identifier("day", np.array([20231231.0, 20240101.0, 20231230.0]), whole=True, zeros=False)
+    >>> why_identifier("day", np.array([20231231.0, 20240101.0, 20231230.0]))
     'dates'
     """
-    if not whole:
-        return None
     if zeros:
-        return "begins with zeros"
-    if name is not None and _last_word(name) in CODES:
+        return "begins with zeros, as codes do"
+    if _last_word(name) in CODES:
         return "codes"
     if _counts(values):
-        return "counts"
+        return "counts its rows"
     if _dates(values):
         return "dates"
-    return "times" if _times(values) else None
+    return "seconds or milliseconds since 1970" if _times(values) else None
 
 
 def distinct(texts: Iterable[str]) -> tuple[str, ...] | None:
@@ -104,25 +94,21 @@ def _times(values: Array) -> bool:
 
 
 def measured(
-    names: Sequence[str] | None, X: Array, whole: NDArray[np.bool_], zeros: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.bool_], list[tuple[int, str]]]:
-    """Return which columns may be measurements, all if none may, and the others with the reason for each."""
-    found = []
+    names: Sequence[str], X: Array, whole: NDArray[np.bool_], zeros: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.bool_], dict[str, str]]:
+    """Return which columns may be measurements, all if none may, and why the others are none, by their names."""
+    keep, why = np.ones(X.shape[1], dtype=bool), {}
     for j in np.flatnonzero(whole).tolist():
-        reason = why_identifier(
-            None if names is None else names[j], X[:, j], whole=True, zeros=zeros is not None and bool(zeros[j])
-        )
+        reason = why_identifier(names[j], X[:, j], zeros=zeros is not None and bool(zeros[j]))
         if reason is not None:
-            found.append((j, reason))
-    keep = np.ones(X.shape[1], dtype=bool)
-    keep[[j for j, _ in found]] = False
-    return (keep, found) if keep.any() else (np.ones_like(keep), [])
+            keep[j], why[names[j]] = False, reason
+    return (keep, why) if keep.any() else (np.ones_like(keep), {})
 
 
-def note(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return a note that names columns, given with their reasons; none if there are none."""
-    if not found:
+def note(why: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a note that names columns which are no measurements, and says why; none if there are none."""
+    if not why:
         return ()
-    some = ", ".join(f"{name} ({WORDS[reason]})" for name, reason in found[:6])
-    more = f" and {len(found) - 6} more" if len(found) > 6 else ""
+    some = ", ".join(f"{name} ({reason})" for name, reason in list(why.items())[:6])
+    more = f" and {len(why) - 6} more" if len(why) > 6 else ""
     return (f"Not measured, kept as it is: {some}{more}; --columns decides which are mended.",)

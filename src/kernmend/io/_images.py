@@ -1,21 +1,23 @@
-"""Folders and zips of equally sized images: one row per image. Images that are not mended are copied byte for byte."""
+"""Equally sized images, one row per image: folders and zips of them, and the pages of a TIFF file.
+
+Images that are not mended are copied byte for byte, and pages that are not keep every byte.
+"""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any
-from zipfile import ZipFile, ZipInfo
+from zipfile import ZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernmend._typing import Array
-from kernmend.io._cells import ArrayCells
-from kernmend.io._dataset import Dataset, Format, NewRows, Request
+from kernmend.io._arrays import array_dataset, differing_rows
+from kernmend.io._cells import Raw
+from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import MAX_BYTES, FileError, damaged, files_below
-from kernmend.io._numpy import ZIP_MAGIC, no_member
-from kernmend.io._pictures import LOSSY, BrokenImage, Kind, Picture, decode, encode
-from kernmend.io._zips import content, opened, rewrite
+from kernmend.io._pictures import LOSSY, BrokenImage, Kind, Picture, decode, decode_page, encode, opened_image
+from kernmend.io._tiff import MAGICS, directories, with_pages
+from kernmend.io._zips import ZIP_MAGIC, content, opened, rewrite
 
 # Endings of files that are taken for images, in lower case.
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pbm", ".pnm", ".webp")
@@ -41,7 +43,7 @@ class ImageFolder(Format):
         if not names:
             raise FileError(f"{ask.path}: the folder is empty: give one with images")
 
-        def save_rows(temporary: Path, new: dict[str, Array]) -> None:
+        def save(temporary: Path, new: dict[str, Raw]) -> None:
             for name in names:
                 target = temporary / name
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +52,7 @@ class ImageFolder(Format):
                 else:
                     shutil.copyfile(ask.path / name, target)
 
-        return _dataset(ask, self.name, names, lambda name: (ask.path / name).read_bytes(), save_rows)
+        return _dataset(ask, self.name, names, lambda name: (ask.path / name).read_bytes(), save)
 
 
 class ImageZip(Format):
@@ -59,25 +61,60 @@ class ImageZip(Format):
     name = "zip"
     words = "a zip archive"
     endings = (".zip",)
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether this is a zip."""
-        return head.startswith(ZIP_MAGIC)
+    marks = ZIP_MAGIC
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of all images; other files pass through."""
 
-        def save_rows(temporary: Path, new: dict[str, Array]) -> None:
-            def replace(info: ZipInfo, old: ZipFile) -> bytes | None:
-                name = info.filename
-                return encode(content(old, info), new[name], name) if name in new else None
-
-            rewrite(ask.path, temporary, replace)
+        def save(temporary: Path, new: dict[str, Raw]) -> None:
+            with ZipFile(ask.path) as old:
+                changed = {name: encode(content(old, infos[name]), new[name], name) for name in new}
+            rewrite(ask.path, temporary, changed.get)
 
         with opened(ask.path) as archive:
             infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
             names = sorted(infos)
-            return _dataset(ask, self.name, names, lambda name: content(archive, infos[name]), save_rows)
+            return _dataset(ask, self.name, names, lambda name: content(archive, infos[name]), save)
+
+
+class TiffStack(Format):
+    """A TIFF file of several pages of one size: each is a row."""
+
+    name = "tiff"
+    words = "a TIFF file"
+    endings = (".tif", ".tiff")
+    marks = tuple(MAGICS)
+
+    def read(self, ask: Request) -> Dataset:
+        """Return the data set of all pages."""
+        raw = ask.path.read_bytes()
+        with damaged(ask.path, "TIFF file"):
+            n_pages = len(directories(raw))
+        if n_pages < 2:
+            raise FileError(f"{ask.path}: is one image: give a folder or zip of equally sized ones")
+        pixels = _pages(ask, raw, n_pages)
+
+        def save(temporary: Path, new: Raw) -> None:
+            temporary.write_bytes(with_pages(raw, differing_rows(new, pixels)))
+
+        labels = [f"page {k + 1}" for k in range(n_pages)]
+        return array_dataset(pixels, ask, format=self.name, save=save, row_labels=labels)
+
+
+def _pages(ask: Request, raw: bytes, n_pages: int) -> Raw:
+    """Return the pixels of all pages, of which all are of one kind and size."""
+    with damaged(ask.path, "TIFF file"), opened_image(raw, str(ask.path), several=True) as image:
+        first = decode_page(image, raw, 0, f"{ask.path}: page 1", None)
+        if first.kind.dtype == "?":
+            raise FileError(f"{ask.path}: has pages of 1-bit pixels: convert them to 8 bits")
+        pixels = _room(ask, n_pages, first)
+        for k in range(n_pages):
+            page = decode_page(image, raw, k, f"{ask.path}: page {k + 1}", first.values.shape)
+            if image.mode in ("RGBA", "LA", "PA"):
+                raise FileError(f"{ask.path}: page {k + 1} has an alpha channel: save it without")
+            _check_alike(ask, "page 1", first.kind, f"page {k + 1}", page.kind)
+            pixels[k] = page.values
+    return pixels
 
 
 def _is_image(name: str) -> bool:
@@ -91,92 +128,58 @@ def _dataset(
     format: str,
     names: Iterable[str],
     load: Callable[[str], bytes],
-    save_rows: Callable[[Path, dict[str, Array]], None],
+    save: Callable[[Path, dict[str, Raw]], None],
 ) -> Dataset:
-    """Return the data set of the images among `names`; `load` reads a file, `save_rows` writes changed images."""
-    no_member(ask)
-    ask.no_columns("images")
+    """Return the data set of the images among `names`; `load` reads a file, `save` writes changed images."""
     candidates = [name for name in names if _is_image(name)]
     if not candidates:
         raise FileError(f"{ask.path}: holds no images: png, jpg, bmp, gif, tiff, pgm, ppm and webp are read")
-    images, first, X, notes = _rows(ask, candidates, load)
-    if ask.image_shape is not None and ask.image_shape != first.values.shape:
-        raise FileError(f"{ask.path}: the images are {first.values.shape}, not {ask.image_shape}: leave out the shape")
+    images, pixels, notes = _rows(ask, candidates, load)
 
-    def save(temporary: Path, mended: NewRows) -> None:
-        pairs = zip(mended.rows.tolist(), mended.values, strict=True)
-        save_rows(temporary, {images[row]: values.reshape(first.values.shape) for row, values in pairs})
-
-    def save_pixels(temporary: Path, new: NDArray[Any] | None) -> None:
-        A: Array = X if new is None else new.astype(X.dtype)
-        save(temporary, NewRows.among(A, A != X))
+    def save_pixels(temporary: Path, new: Raw) -> None:
+        save(temporary, {images[row]: picture for row, picture in differing_rows(new, pixels).items()})
 
     chosen, lossless = set(images), not any(word in note for note in notes for word in LOSSY)
-    return Dataset(
-        X=X,
-        row_labels=tuple(images),
-        image_shape=first.values.shape,
-        bounds=first.kind.bounds,
-        integer=np.full(X.shape[1], first.kind.whole),
-        passed=tuple(name for name in names if name not in chosen),
-        notes=notes,
-        format=format,
-        source=ask.path,
-        folder=format == "images",
-        save=save,
-        cells=ArrayCells(
-            X.astype(first.kind.dtype),
-            save_pixels,
-            labels=images,
-            exact=lossless,
-        ),
-        places=np.arange(X.shape[1]),
+    others = [name for name in names if name not in chosen]
+    return array_dataset(
+        pixels, ask, format=format, save=save_pixels, row_labels=images, passed=others, notes=notes, exact=lossless
     )
 
 
-def _rows(
-    ask: Request, candidates: list[str], load: Callable[[str], bytes]
-) -> tuple[list[str], Picture, Array, tuple[str, ...]]:
-    """Return the names of the sound images, the first of them, all as rows, and notes: which are broken is said."""
-    sound, broken, first = _first_sound(ask, candidates, load)
-    needed = len(candidates) * first.values.size * 8
-    if needed > MAX_BYTES:
-        raise FileError(f"{ask.path}: the images need {needed / 2**30:.0f} GB of memory: take fewer or smaller ones")
-    with damaged(ask.path, "set of images"):
-        X: Array = np.empty((len(sound), first.values.size), dtype=np.float32 if first.kind.floating else np.float64)
-    notes: dict[str, int] = {}
+def _rows(ask: Request, candidates: list[str], load: Callable[[str], bytes]) -> tuple[list[str], Raw, tuple[str, ...]]:
+    """Return the names of the sound images, their pixels, and notes: which are broken is said."""
     names: list[str] = []
-    for name in sound:
+    broken: list[tuple[str, FileError]] = []
+    notes: Counter[str] = Counter()
+    first: Picture | None = None
+    for name in candidates:
         try:
-            picture = decode(load(name), f"{ask.path}: {name}", first.values.shape)
+            picture = decode(load(name), f"{ask.path}: {name}", None if first is None else first.values.shape)
         except BrokenImage as error:
             broken.append((name, error))
             continue
-        _check_alike(ask, sound[0], first.kind, name, picture.kind)
-        X[len(names)] = picture.values.ravel()
+        if first is None:
+            first, pixels = picture, _room(ask, len(candidates), picture)
+        _check_alike(ask, names[0] if names else name, first.kind, name, picture.kind)
+        pixels[len(names)] = picture.values
         names.append(name)
-        for note in picture.notes:
-            notes[note] = notes.get(note, 0) + 1
+        notes.update(picture.notes)
     if broken and len(names) < 2:
         raise broken[0][1]
     said = [f"{name} is damaged or no image, and kept as it is." for name, _ in broken[:BROKEN]]
     if len(broken) > BROKEN:
         said.append(f"So are {len(broken) - BROKEN} more.")
     said += [f"{count} of {len(names)} images {note}" for note, count in notes.items()]
-    return names, first, X[: len(names)], tuple(said)
+    return names, pixels[: len(names)], tuple(said)
 
 
-def _first_sound(
-    ask: Request, candidates: list[str], load: Callable[[str], bytes]
-) -> tuple[list[str], list[tuple[str, FileError]], Picture]:
-    """Return the names from the first sound image on, those before it with what is wrong, and that image."""
-    broken: list[tuple[str, FileError]] = []
-    for k, name in enumerate(candidates):
-        try:
-            return candidates[k:], broken, decode(load(name), f"{ask.path}: {name}", None)
-        except BrokenImage as error:
-            broken.append((name, error))
-    raise broken[0][1]
+def _room(ask: Request, number: int, first: Picture) -> Raw:
+    """Return an array for the pixels of so many images; FileError if they need more memory than there may be."""
+    needed = number * first.values.size * 8
+    if needed > MAX_BYTES:
+        raise FileError(f"{ask.path}: the images need {needed / 2**30:.0f} GB of memory: take fewer or smaller ones")
+    with damaged(ask.path, "set of images"):
+        return np.empty((number, *first.values.shape), dtype=first.kind.dtype)
 
 
 def _check_alike(ask: Request, first: str, expected: Kind, name: str, kind: Kind) -> None:

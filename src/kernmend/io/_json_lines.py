@@ -3,18 +3,19 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from kernmend.io._cells import Cells, Edits, Verbatim
-from kernmend.io._dataset import Dataset, Format, Request
-from kernmend.io._decoding import Ends, Text, decode, line_ends, write_records
+from kernmend.io._cells import Verbatim
+from kernmend.io._dataset import Request
+from kernmend.io._decoding import Text, line_ends
 from kernmend.io._files import FileError
-from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
-from kernmend.io._numpy import no_member
+from kernmend.io._grid import TextFormat
+from kernmend.io._tables import TextGrid
 from kernmend.io._text import MISSING, replaced
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -22,46 +23,21 @@ BLANK = re.compile(r"[ \t\r\n]*")
 _decoder = json.JSONDecoder()
 
 
-@dataclass(frozen=True)
-class JsonGrid:
+@dataclass(frozen=True, kw_only=True)
+class JsonGrid(TextGrid):
     """The lines of a file, and the keys that occur in them as columns."""
 
-    path: Path
-    text: Text
-    ends: Ends
-    rows: Ends
     header: list[str]
-
-    @property
-    def width(self) -> int:
-        """The number of columns."""
-        return len(self.header)
-
-    @property
-    def height(self) -> int:
-        """The number of rows."""
-        return len(self.rows)
-
-    def begin(self, number: int) -> int:
-        """Return where a line begins."""
-        return int(self.ends[number - 1]) if number else 0
-
-    def line(self, number: int) -> str:
-        """Return a line with its end."""
-        return self.text.part(self.begin(number), int(self.ends[number]))
+    format: ClassVar[str] = "jsonl"
+    decimals: ClassVar[tuple[str, ...]] = (".",)
 
     def cells(self, start: int, stop: int) -> list[list[str]]:
-        """Return the values of some lines as they stand there; those of absent keys are empty."""
-        out = []
-        for number in self.rows[start:stop].tolist():
-            line = self.line(number)
-            found = {key: line[a:b] for key, (a, b) in spans(line).items()}
-            out.append([_shown(found.get(key, "")) for key in self.header])
-        return out
+        """Return the values of some lines as they stand there, and a word for lists and the like."""
+        return [[*map(_shown, self.raw(row))] for row in range(start, min(stop, self.height))]
 
     def raw(self, row: int) -> list[str]:
         """Return the values of a line as they stand there; those of absent keys are empty."""
-        line = self.line(int(self.rows[row]))
+        line = self.record(int(self.rows[row]))
         found = {key: line[a:b] for key, (a, b) in spans(line).items()}
         return [found.get(key, "") for key in self.header]
 
@@ -69,21 +45,12 @@ class JsonGrid:
         """Return whether JSON writes numbers so."""
         return NUMBER.fullmatch(text) is not None
 
-    def save(self, temporary: Path, edits: Edits) -> None:
-        """Write all lines with other values in some of them."""
-        write_records(temporary, self.text, self.ends, (self._edited(row, texts) for row, texts in edits))
-
-    def upto(self, stop: int) -> "JsonGrid":
-        """Return the grid with the first lines only."""
-        return replace(self, rows=self.rows[:stop])
-
-    def _edited(self, row: int, texts: Mapping[int, str]) -> tuple[int, str]:
-        """Return the number of the line of a row, and that line with other values."""
-        number = int(self.rows[row])
+    def edited(self, number: int, texts: Mapping[int, str]) -> str:
+        """Return a line with other values; FileError for one that is none of JSON."""
         for text in texts.values():
             if isinstance(text, Verbatim) and text and not _is_value(text):
                 raise FileError(f"{self.path}: {text[:40]!r} is no value of JSON for line {number + 1:,}")
-        return number, _replaced(self.line(number), {self.header[at]: text for at, text in texts.items()})
+        return _replaced(self.record(number), {self.header[at]: text for at, text in texts.items()})
 
 
 def _is_value(text: str) -> bool:
@@ -136,7 +103,7 @@ def _skip(line: str, at: int) -> int:
     return at if match is None else match.end()
 
 
-class JsonLines(Format):
+class JsonLines(TextFormat):
     """JSON lines; other JSON is refused by its name."""
 
     name = "jsonl"
@@ -151,50 +118,24 @@ class JsonLines(Format):
             return start[:1] in (b"{", b"[")
         return re.match(rb'\{\s*"', start) is not None
 
-    def read(self, ask: Request) -> Dataset:
-        """Return the data set of the keys whose values are numbers."""
-        return self.parse(ask.path.read_bytes(), ask)
-
-    def parse(self, raw: bytes, ask: Request) -> Dataset:
-        """Return the data set of lines whose bytes are given."""
-        no_member(ask)
-        text = decode(raw, ask.path, ask.layout.encoding)
-        grid = _grid(ask, text)
-        return grid_dataset(grid, _columns, ask, format=self.name, assumed=lambda *_: ())
-
-    def cells(self, ask: Request) -> Cells:
-        """Return the values of all keys of all lines."""
-        return self.parse_cells(ask.path.read_bytes(), ask)
-
-    def parse_cells(self, raw: bytes, ask: Request) -> Cells:
-        """Return the values of all keys of lines whose bytes are given."""
-        no_member(ask)
-        grid = _grid(ask, decode(raw, ask.path, ask.layout.encoding))
-        return GridCells(grid, lambda: _columns(grid, ask))
-
-
-def _columns(grid: JsonGrid, ask: Request) -> Columns:
-    """Return what the values of each key are made of."""
-    return find_columns(grid, ask, (".",), prefer_plain=False)
-
-
-def _grid(ask: Request, text: Text) -> JsonGrid:
-    """Return the lines that are not empty, with all keys in the order in which they come; each must be an object."""
-    ends = line_ends(text.body)  # a text of JSON has no line end in it
-    keys: dict[str, None] = {}
-    rows = []
-    start = 0
-    for number, end in enumerate(ends.tolist()):
-        line = text.part(start, end)
-        start = end
-        if not line.strip():
-            continue
-        try:
-            keys |= dict.fromkeys(spans(line))
-        except (ValueError, RecursionError) as error:
-            raise FileError(_wrong(ask, line, number, error)) from error
-        rows.append(number)
-    return JsonGrid(ask.path, text, ends, np.array(rows, dtype=np.int64), list(keys))
+    def parse(self, text: Text, ask: Request) -> JsonGrid:
+        """Return the lines that are not empty, with all keys in the order in which they come; each is an object."""
+        ends = line_ends(text.body)  # a text of JSON has no line end in it
+        keys: dict[str, None] = {}
+        rows = []
+        start = 0
+        for number, end in enumerate(ends.tolist()):
+            line = text.part(start, end)
+            start = end
+            if not line.strip():
+                continue
+            try:
+                keys |= dict.fromkeys(spans(line))
+            except (ValueError, RecursionError) as error:
+                raise FileError(_wrong(ask, line, number, error)) from error
+            rows.append(number)
+        numbers = np.array(rows, dtype=np.int64)
+        return JsonGrid(path=ask.path, text=text, ends=ends, rows=numbers, header=list(keys), width=len(keys))
 
 
 def _wrong(ask: Request, line: str, number: int, error: Exception) -> str:

@@ -153,6 +153,7 @@ class Matlab(Format):
     name = "mat"
     words = "a MATLAB file"
     endings = (".mat",)
+    several = True
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether the header is that of version 5."""
@@ -170,16 +171,12 @@ class Matlab(Format):
             data = chosen.unpacked(raw, order, ask.path)
             array = chosen.array(data, order)
 
-        def save(temporary: Path, new: Raw | None) -> None:
-            if new is None:
-                temporary.write_bytes(raw)
-                return
+        def save(temporary: Path, new: Raw) -> None:
             element = chosen.with_array(new, data, order)
             head = _moved_subsystem(raw[:HEADER], chosen, len(element), order)
             temporary.write_bytes(head + raw[HEADER : chosen.start] + element + raw[chosen.end :])
 
-        others = tuple(name for name in found if name != chosen.name)
-        return array_dataset(array, ask, format=self.name, save=save, passed=others, member=chosen.name)
+        return array_dataset(array, ask, format=self.name, save=save, passed=found, member=chosen.name)
 
 
 def _moved_subsystem(head: bytes, chosen: Variable, size: int, order: Order) -> bytes:

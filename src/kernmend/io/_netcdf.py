@@ -163,10 +163,8 @@ class NetCdf(Format):
     name = "netcdf"
     words = "a NetCDF 3 file"
     endings = (".nc", ".cdf", ".nc3")
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins with the mark of version 1 or 2."""
-        return head.startswith((b"CDF\x01", b"CDF\x02"))
+    marks = (b"CDF\x01", b"CDF\x02")  # of version 1 and 2
+    several = True
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the only matrix, or of the named variable; its fill values are missing."""
@@ -178,12 +176,10 @@ class NetCdf(Format):
             array = found[name].array(raw)
         fills = tuple(repr(value) for value in found[name].fills)
 
-        def save(temporary: Path, new: Raw | None) -> None:
+        def save(temporary: Path, new: Raw) -> None:
             out = bytearray(raw)
-            if new is not None:
-                found[name].array(out)[...] = new
+            found[name].array(out)[...] = new
             temporary.write_bytes(out)
 
-        others = tuple(key for key in found if key != name)
         asked = replace(ask, missing=ask.missing + fills)
-        return array_dataset(array, asked, format=self.name, save=save, passed=others, member=name)
+        return array_dataset(array, asked, format=self.name, save=save, passed=found, member=name)

@@ -14,12 +14,10 @@ from kernmend.io._arrays import Entry, array_dataset, check_numeric, pick
 from kernmend.io._cells import Raw
 from kernmend.io._dataset import Dataset, Format, Request
 from kernmend.io._files import FileError, damaged
-from kernmend.io._zips import content, opened, rewrite
+from kernmend.io._zips import ZIP_MAGIC, content, opened, rewrite
 
 # First bytes of an npy file.
 MAGIC = b"\x93NUMPY"
-# First bytes of a zip archive: one with files, and an empty one.
-ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 # Readers of the header by the version of the format; later versions are for records.
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -74,26 +72,16 @@ class Npy(Format):
     name = "npy"
     words = "a NumPy array file"
     endings = (".npy",)
-
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins with NumPy's mark."""
-        return head.startswith(MAGIC)
+    marks = (MAGIC,)
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the array."""
-        no_member(ask)
         there = parse(ask.path.read_bytes(), ask)
 
-        def save(temporary: Path, new: Raw | None) -> None:
-            temporary.write_bytes(there.raw if new is None else there.with_array(new))
+        def save(temporary: Path, new: Raw) -> None:
+            temporary.write_bytes(there.with_array(new))
 
         return array_dataset(there.array, ask, format=self.name, save=save)
-
-
-def no_member(ask: Request) -> None:
-    """Raise FileError if an array was named in a file that holds a single table."""
-    if ask.member is not None:
-        raise FileError(f"{ask.path}: holds a single table, leave out ::{ask.member}")
 
 
 class Npz(Format):
@@ -102,10 +90,12 @@ class Npz(Format):
     name = "npz"
     words = "a NumPy npz archive"
     endings = (".npz",)
+    marks = ZIP_MAGIC
+    several = True
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether this is a zip of npy files only, or one whose ending says so."""
-        return head.startswith(ZIP_MAGIC) and (path.suffix.lower() == ".npz" or _all_npy(path))
+        return super().sees(path, head) and (path.suffix.lower() == ".npz" or _all_npy(path))
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the only matrix, or of the named array."""
@@ -117,14 +107,10 @@ class Npz(Format):
             name = pick(entries, ask)
             there = parse(content(archive, infos[name]), ask, name)
 
-        def save(temporary: Path, new: Raw | None) -> None:
-            def replace(info: ZipInfo, _: ZipFile) -> bytes | None:
-                return there.with_array(new) if new is not None and info.filename == infos[name].filename else None
+        def save(temporary: Path, new: Raw) -> None:
+            rewrite(ask.path, temporary, {infos[name].filename: there.with_array(new)}.get)
 
-            rewrite(ask.path, temporary, replace)
-
-        others = tuple(other for other in infos if other != name)
-        return array_dataset(there.array, ask, format=self.name, save=save, passed=others, member=name)
+        return array_dataset(there.array, ask, format=self.name, save=save, passed=infos, member=name)
 
 
 def _all_npy(path: Path) -> bool:

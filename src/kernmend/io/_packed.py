@@ -1,17 +1,18 @@
 """Text tables that are packed: gzip, and zip archives of one table. What is inside is read as if it were not packed."""
 
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from zipfile import ZipInfo
 
-from kernmend.io._cells import Cells, PackedCells
 from kernmend.io._csv import Csv
-from kernmend.io._dataset import Dataset, Format, NewRows, Request
-from kernmend.io._files import FREE_BYTES, MAX_BYTES, MAX_RATIO, FileError, check_expansion, damaged
+from kernmend.io._dataset import HEAD, Dataset, Request
+from kernmend.io._decoding import decode
+from kernmend.io._files import FileError, check_expansion, damaged, most_unpacked
+from kernmend.io._grid import TableFormat
 from kernmend.io._json_lines import JsonLines
-from kernmend.io._numpy import ZIP_MAGIC
-from kernmend.io._zips import content, names_in, opened, rewrite
+from kernmend.io._tables import TextGrid
+from kernmend.io._zips import ZIP_MAGIC, content, names_in, opened, rewrite
 
 GZIP_MAGIC = b"\x1f\x8b"
 # Flags of the header of gzip: more fields, a name, a comment, a checksum.
@@ -20,44 +21,21 @@ EXTRA, NAME, COMMENT, CHECK = 4, 8, 16, 2
 TABLES = (".csv", ".tsv", ".tab", ".txt", ".jsonl", ".ndjson")
 
 
-class Gzipped(Format):
+class Gzipped(TableFormat):
     """A text table packed by gzip."""
 
     name = "gz"
     words = "a file packed by gzip"
     endings = (".gz",)
+    marks = (GZIP_MAGIC,)
     layout = Csv.layout
 
-    def sees(self, path: Path, head: bytes) -> bool:
-        """Return whether the file begins with gzip's mark."""
-        return head.startswith(GZIP_MAGIC)
-
-    def read(self, ask: Request) -> Dataset:
-        """Return the data set of the table inside."""
-        packed, raw = _read(ask)
-        inside = _inner(ask, ask.path.with_suffix("").name, raw).parse(raw, ask)
-
-        def save(temporary: Path, mended: NewRows) -> None:
-            if not len(mended.rows):
-                temporary.write_bytes(packed)
-                return
-            inside.save(temporary, mended)
-            _pack(temporary, packed)
-
-        return replace(inside, save=save, cells=PackedCells(inside.cells, lambda temporary: _pack(temporary, packed)))
-
-    def cells(self, ask: Request) -> Cells:
-        """Return the cells of the table inside."""
-        packed, raw = _read(ask)
-        inside = _inner(ask, ask.path.with_suffix("").name, raw).parse_cells(raw, ask)
-        return PackedCells(inside, lambda temporary: _pack(temporary, packed))
-
-
-def _read(ask: Request) -> tuple[bytes, bytes]:
-    """Return the bytes of a gzip file, and what is packed in it."""
-    packed = ask.path.read_bytes()
-    with damaged(ask.path, "gzip file"):
-        return packed, _unpacked(ask.path, packed)
+    def grid(self, ask: Request) -> TextGrid:
+        """Return the table inside."""
+        packed = ask.path.read_bytes()
+        with damaged(ask.path, "gzip file"):
+            raw = _unpacked(ask.path, packed)
+        return _inside(ask, ask.path.with_suffix("").name, raw, lambda temporary: _pack(temporary, packed))
 
 
 def _pack(temporary: Path, like: bytes) -> None:
@@ -70,7 +48,7 @@ def _pack(temporary: Path, like: bytes) -> None:
 
 def _unpacked(path: Path, packed: bytes) -> bytes:
     """Return what gzip packed, one member after the other; FileError if that is far more than its size."""
-    limit = max(FREE_BYTES, min(MAX_RATIO * len(packed), MAX_BYTES))
+    limit = most_unpacked(len(packed))
     parts, rest, size = [], packed, 0
     while rest.startswith(GZIP_MAGIC):
         engine = zlib.decompressobj(16 + zlib.MAX_WBITS)
@@ -94,53 +72,35 @@ def _header(packed: bytes) -> int:
     return at + (2 if flags & CHECK else 0)
 
 
-class ZippedTable(Format):
+class ZippedTable(TableFormat):
     """A zip archive with one text table in it; other files pass through."""
 
     name = "zip"
     words = "a zip archive of a table"
     endings = (".zip",)
+    marks = ZIP_MAGIC
     layout = Csv.layout
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether this is a zip with one table."""
-        return head.startswith(ZIP_MAGIC) and sum(map(_is_table, names_in(path))) == 1
+        return super().sees(path, head) and sum(map(_is_table, names_in(path))) == 1
+
+    def grid(self, ask: Request) -> TextGrid:
+        """Return the table inside."""
+        with opened(ask.path) as archive:
+            info = next(info for info in archive.infolist() if _is_table(info.filename))
+            raw = content(archive, info)
+
+        def pack(temporary: Path) -> None:
+            rewrite(ask.path, temporary, {info.filename: temporary.read_bytes()}.get)
+
+        return _inside(ask, info.filename, raw, pack)
 
     def read(self, ask: Request) -> Dataset:
         """Return the data set of the table inside."""
-        info, raw, others = _only_table(ask)
-        inside = _inner(ask, info.filename, raw).parse(raw, ask)
-
-        def save(temporary: Path, mended: NewRows) -> None:
-            if not len(mended.rows):
-                rewrite(ask.path, temporary, lambda *_: None)
-                return
-            inside.save(temporary, mended)
-            _put_back(temporary, ask.path, info)
-
-        cells = PackedCells(inside.cells, lambda temporary: _put_back(temporary, ask.path, info))
-        return replace(inside, save=save, cells=cells, passed=inside.passed + others)
-
-    def cells(self, ask: Request) -> Cells:
-        """Return the cells of the table inside."""
-        info, raw, _ = _only_table(ask)
-        inside = _inner(ask, info.filename, raw).parse_cells(raw, ask)
-        return PackedCells(inside, lambda temporary: _put_back(temporary, ask.path, info))
-
-
-def _only_table(ask: Request) -> tuple[ZipInfo, bytes, tuple[str, ...]]:
-    """Return the table of an archive, its bytes, and the names of the other files."""
-    with opened(ask.path) as archive:
-        infos = archive.infolist()
-        info = next(info for info in infos if _is_table(info.filename))
-        raw = content(archive, info)
-    return info, raw, tuple(other.filename for other in infos if other is not info and not other.is_dir())
-
-
-def _put_back(temporary: Path, archive: Path, info: ZipInfo) -> None:
-    """Put a table, in its place, into a copy of its archive."""
-    new = temporary.read_bytes()
-    rewrite(archive, temporary, lambda own, _: new if own.filename == info.filename else None)
+        data = super().read(ask)
+        others = tuple(name for name in names_in(ask.path) if not _is_table(name) and not name.endswith("/"))
+        return replace(data, passed=data.passed + others)
 
 
 def _is_table(name: str) -> bool:
@@ -149,17 +109,13 @@ def _is_table(name: str) -> bool:
     return path.suffix.lower() in TABLES and not path.name.startswith(".")
 
 
-def _inner(ask: Request, name: str, raw: bytes) -> Csv | JsonLines:
-    """Return the format of an unpacked table; FileError if it is none."""
-    head = raw[:1024]
+def _inside(ask: Request, name: str, raw: bytes, pack: Callable[[Path], None]) -> TextGrid:
+    """Return the table of an unpacked file, which `pack` packs again; FileError if it is none."""
+    head = raw[:HEAD]
     if not head:
         raise FileError(f"{ask.path}: the file in it is empty")
     for format in (JsonLines(), Csv()):
         if format.sees(Path(name), head):
-            for told in ask.layout.told:
-                if told not in format.layout:
-                    raise FileError(
-                        f"{ask.path}: holds {format.words}, which has no {told} to choose: leave out --{told}"
-                    )
-            return format
+            format.check(ask, "holds")
+            return replace(format.parse(decode(raw, ask.path, ask.layout.encoding), ask), pack=pack)
     raise FileError(f"{ask.path}: what is packed in it is no text table: unpack it first")

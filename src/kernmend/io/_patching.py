@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,29 +10,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernmend.io._cells import Cells, Edits, Verbatim
+from kernmend.io._cells import Cells, Verbatim
 from kernmend.io._change_log import ChangeLog, read_log
-from kernmend.io._dataset import write_whole
+from kernmend.io._dataset import Origin
 from kernmend.io._files import FileError, opening, stamp
-from kernmend.io._parquet import Parquet
-from kernmend.io._parquet_folder import FolderCells, is_parquet_folder
-from kernmend.io._reading import check_layout, recognise, request
+from kernmend.io._parquet import FolderCells, Parquet, is_parquet_folder
+from kernmend.io._reading import recognise, request
 
 # Names of columns that have none: several pixels of an image, and one column.
 PIXELS = re.compile(r"pixels ([0-9]{1,12})-([0-9]{1,12})")
 NUMBERED = re.compile(r"column ([0-9]{1,9})")
 
 
-@dataclass(frozen=True)
-class CellFile:
-    """A file as cells, with what must be known to write it again."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellFile(Origin):
+    """A file as cells."""
 
     cells: Cells
-    source: Path
-    format: str
-    folder: bool
-    endings: tuple[str, ...]
-    stamp: object = field(repr=False)
 
 
 class Patched(NamedTuple):
@@ -102,17 +96,15 @@ def revert(source: str | Path, changes: Any, path: str | Path, *, force: bool = 
         The file with the changes made.
     changes : ChangeLog, str or Path
         The change log, or the csv of one.
-    path : str or Path
-        Where to write.
-    force : bool, default=False
-        Replace a file that is there.
+    path, force : str or Path, bool, default=False
+        Where to write, and whether to replace a file that is there.
     **layout
-        Of a text table what is not to be found out: `header` (bool), `delimiter`, `decimal`, `thousands`, `encoding`.
+        As in `patch`.
 
     Returns
     -------
     Patched
-        `path`, how many cells were `changed`, and how many were not accepted and `left`.
+        `path`, how many cells were `changed` back, and how many were not accepted and `left`.
 
     Raises
     ------
@@ -157,7 +149,7 @@ def _apply(source: Any, changes: Any, path: Path, *, back: bool, force: bool, la
         except FileError as error:
             problem = problem or error
             continue
-        write_whole(file, path, partial(file.cells.save, edits=edits), force=force)
+        file.write_whole(path, partial(file.cells.save, edits=edits) if edits else None, force=force)
         return Patched(path, int(log.accepted.sum()), int((~log.accepted).sum()))
     raise problem or FileError(f"{source}: cannot be read")
 
@@ -180,12 +172,12 @@ def open_cells(path: str | Path, *, blank: bool = False, **layout: Any) -> CellF
     """Return a file as cells; `blank` counts lines with nothing in them as rows."""
     ask = replace(request(path, **layout), blank=blank)
     with opening(ask.path, "read"):
-        known = stamp(ask.path) if ask.path.exists() else None
+        facts: dict[str, Any] = {"source": ask.path, "stamp": stamp(ask.path) if ask.path.exists() else None}
         if is_parquet_folder(ask.path):
-            return CellFile(FolderCells(ask), ask.path, "parquet", True, Parquet.endings, known)
+            return CellFile(cells=FolderCells(ask), format="parquet", endings=Parquet.endings, **facts)
         format = recognise(ask.path)
-        check_layout(ask, format)
-        return CellFile(format.cells(ask), ask.path, format.name, ask.path.is_dir(), format.endings, known)
+        format.check(ask)
+        return CellFile(cells=format.cells(ask), format=format.name, endings=format.endings, **facts)
 
 
 class _Fitting:
@@ -195,7 +187,7 @@ class _Fitting:
         self._log, self._name, self._file, self._cells, self._back = log, name, file, file.cells, back
         self._numbers = {name: j for j, name in enumerate(file.cells.columns or ())}
 
-    def edits(self) -> Edits:
+    def edits(self) -> list[tuple[int, dict[int, str]]]:
         """Return the new texts by row and column; FileError that names the first line that does not fit."""
         log, cells = self._log, self._cells
         if self._back and not cells.exact:

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernmend._typing import Array
-from kernmend.io._cells import cast
 from kernmend.io._deep_png import is_deep, read_deep, write_deep
 from kernmend.io._files import FileError, damaged, need
 from kernmend.io._tiff import deep_colours, with_pages
@@ -33,30 +31,19 @@ class Kind:
 
     words: str
     dtype: str
-    bounds: tuple[float, float] | None
-
-    @property
-    def whole(self) -> bool:
-        """Whether pixels are whole numbers."""
-        return not self.floating
-
-    @property
-    def floating(self) -> bool:
-        """Whether pixels are floats, which only TIFF has."""
-        return self.dtype == "f4"
 
 
 class BrokenImage(FileError):
     """An image file that is damaged, or no image: the others of its set can be mended without it."""
 
 
-BIT = Kind("1-bit pixels", "?", (0.0, 1.0))
-GREY = Kind("grey pixels", "u1", (0.0, 255.0))
-COLOUR = Kind("colour pixels", "u1", (0.0, 255.0))
-GREY16 = Kind("16-bit grey pixels", "u2", (0.0, 65535.0))
-COLOUR16 = Kind("16-bit colour pixels", "u2", (0.0, 65535.0))
-GREY32 = Kind("32-bit grey pixels", "i4", None)
-FLOAT = Kind("floating-point pixels", "f4", None)
+BIT = Kind("1-bit pixels", "?")
+GREY = Kind("grey pixels", "u1")
+COLOUR = Kind("colour pixels", "u1")
+GREY16 = Kind("16-bit grey pixels", "u2")
+COLOUR16 = Kind("16-bit colour pixels", "u2")
+GREY32 = Kind("32-bit grey pixels", "i4")
+FLOAT = Kind("floating-point pixels", "f4")
 
 
 @dataclass(frozen=True)
@@ -96,16 +83,16 @@ def decode_page(image: Any, data: bytes, page: int, where: str, shape: tuple[int
     return Picture(np.asarray(colours), kind, _notes(image))
 
 
-def encode(data: bytes, values: Array, where: str) -> bytes:
-    """Return the file `data` with other pixels; alpha, resolution, colour profile and camera facts stay."""
+def encode(data: bytes, values: NDArray[Any], where: str) -> bytes:
+    """Return the file `data` with other pixels of its kind; alpha, resolution, colour profile, camera facts stay."""
     module = need("PIL.Image", "images")
     with damaged(where, "image"), opened_image(data, where) as image:
         deep = _deep(image, data, 0, where)
         if deep is not None:
-            return _encode_deep(data, deep, values, where)
+            return _encode_deep(data, deep, values)
         image.load()
-        kind, _, alpha = _parts(image, where)
-        new = module.fromarray(cast(values, np.dtype(kind.dtype), where))
+        _, _, alpha = _parts(image, where)
+        new = module.fromarray(values)
         if alpha is not None:
             new.putalpha(alpha)
         if image.format == "PPM" and new.mode == "I;16":  # the only way in which Pillow 10.1 writes 16 bits
@@ -142,11 +129,10 @@ def _deep(image: Any, data: bytes, page: int, where: str) -> NDArray[Any] | None
     return None
 
 
-def _encode_deep(data: bytes, old: NDArray[Any], values: Array, where: str) -> bytes:
+def _encode_deep(data: bytes, old: NDArray[Any], values: NDArray[Any]) -> bytes:
     """Return a file of 16-bit colours with other ones; alpha stays."""
     new = old.copy()
-    colours = cast(values, np.dtype("u2"), where)
-    new[..., : 3 if old.shape[2] > 2 else 1] = colours.reshape((*old.shape[:2], -1))
+    new[..., : 3 if old.shape[2] > 2 else 1] = values.reshape((*old.shape[:2], -1))
     if is_deep(data):
         return write_deep(data, new)
     return with_pages(data, {0: new})

@@ -7,39 +7,24 @@ from typing import Any
 
 from kernmend.io._containers import Hdf5, Matlab73, Zarr
 from kernmend.io._csv import Csv
-from kernmend.io._dataset import Dataset, Format, Layout, Request
-from kernmend.io._feather import Feather
+from kernmend.io._dataset import HEAD, Dataset, Format, Layout, Request
 from kernmend.io._files import FileError, opening
-from kernmend.io._images import ImageFolder, ImageZip
+from kernmend.io._images import ImageFolder, ImageZip, TiffStack
 from kernmend.io._json_lines import JsonLines
 from kernmend.io._matlab import Matlab
 from kernmend.io._netcdf import NetCdf
 from kernmend.io._number_format import GROUPERS
 from kernmend.io._numpy import Npy, Npz
 from kernmend.io._packed import Gzipped, ZippedTable
-from kernmend.io._parquet import Parquet
-from kernmend.io._stack import TiffStack
+from kernmend.io._parquet import Feather, Parquet
 from kernmend.io._text import BLANKS
 from kernmend.io._xlsx import Xlsx
 
 FORMATS: tuple[Format, ...] = (
-    *(
-        Npy(),
-        Npz(),
-        Xlsx(),
-        ZippedTable(),
-        ImageZip(),
-        Parquet(),
-        Feather(),
-        Matlab(),
-        Matlab73(),
-        Hdf5(),
-        NetCdf(),
-        Zarr(),
-    ),
-    *(TiffStack(), ImageFolder(), Gzipped(), JsonLines()),
+    Npy(), Npz(), Xlsx(), ZippedTable(), ImageZip(), Parquet(), Feather(), Matlab(), Matlab73(), Hdf5(), NetCdf(),
+    Zarr(), TiffStack(), ImageFolder(), Gzipped(), JsonLines(),
     Csv(),  # The last, since it takes every text.
-)
+)  # fmt: skip
 
 FOREIGN = {
     b"\xfd7zXZ": "compressed with xz: unpack it first",
@@ -59,9 +44,6 @@ FOREIGN = {
     b"CDF\x05": "a NetCDF file of 64-bit data: save it as NetCDF 4",
 }
 """Files of other kinds that are often given, by their first bytes, with what to do."""
-
-# Number of bytes from the beginning of a file that its format is recognised by.
-HEAD = 1024
 
 
 def read(
@@ -93,7 +75,7 @@ def read(
     ask = request(path, columns=columns, image_shape=image_shape, missing=missing, keep=keep, **layout)
     with opening(ask.path, "read"):
         format = recognise(ask.path)
-        check_layout(ask, format)
+        format.check(ask)
         return replace(format.read(ask), endings=format.endings)
 
 
@@ -128,13 +110,6 @@ def _checked_layout(place: Path, layout: Layout) -> Layout:
     if layout.decimal is not None and layout.decimal in (layout.thousands, layout.delimiter):
         raise FileError(f"{place}: {layout.decimal!r} cannot be the decimal sign and something else")
     return layout
-
-
-def check_layout(ask: Request, format: Format) -> None:
-    """Raise FileError if something was said of the layout that a file of this kind does not have."""
-    for name in ask.layout.told:
-        if name not in format.layout:
-            raise FileError(f"{ask.path}: is {format.words}, which has no {name} to choose: leave out --{name}")
 
 
 def _split(path: str | Path) -> tuple[Path, str | None]:

@@ -57,7 +57,11 @@ class Shapes:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """A column in brief: how many cells are not missing, if one begins with a 0 as codes do, one of its numbers."""
+    """A column in brief: how many cells are not missing, if one begins with a 0 as codes do, one of its numbers.
+
+    It is apart from the `Reading`, which most columns of a wide table share: of 4,000 columns that is a third of the
+    memory.
+    """
 
     present: int
     zeros: bool

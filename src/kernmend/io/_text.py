@@ -145,3 +145,12 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
         seen.add(new)
         out.append(new)
     return tuple(out)
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number with what it counts.
+
+    >>> counted(1, "line"), counted(2, "line")
+    ('1 line', '2 lines')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -4,17 +4,17 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 from zipfile import ZipFile, ZipInfo
 
-from kernmend.io._cells import Cells, Edits, Verbatim
-from kernmend.io._dataset import Dataset, Format, Request
+from kernmend.io._cells import Edits, Verbatim
+from kernmend.io._dataset import Request
 from kernmend.io._files import FileError, damaged
-from kernmend.io._grid import Columns, GridCells, find_columns, grid_dataset
+from kernmend.io._grid import Columns, TableFormat
 from kernmend.io._header import SAMPLE, find_header, has_groups, lines_above, units_note
 from kernmend.io._number_format import is_number
-from kernmend.io._numpy import ZIP_MAGIC
 from kernmend.io._sheet import (
     Line,
     check_xml,
@@ -30,8 +30,9 @@ from kernmend.io._sheet import (
     with_number,
     without_number,
 )
-from kernmend.io._text import MISSING, plain, replaced
-from kernmend.io._zips import content, names_in, opened, rewrite
+from kernmend.io._tables import Grid, missing_texts
+from kernmend.io._text import plain, replaced
+from kernmend.io._zips import ZIP_MAGIC, content, names_in, opened, rewrite
 
 WORKBOOK = "xl/workbook.xml"
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
@@ -40,31 +41,32 @@ CALCULATION = re.compile(r"<((?:\w+:)?)calcPr\b([^>]*?)(/?)>")
 BEFORE_CALCULATION = ("definedNames", "externalReferences", "functionGroups", "sheets")
 
 
-@dataclass(frozen=True)
-class SheetGrid:
+@dataclass(frozen=True, kw_only=True)
+class SheetGrid(Grid):
     """The table of a sheet: its data rows by their numbers in the sheet, from 1."""
 
+    format: ClassVar[str] = "xlsx"
     xml: str
     lines: dict[int, Line]
     rows: list[int]
     first: int
-    width: int
-    header: list[str] | None
-    write: Callable[[Path, str | None], None]
-    """Writes the workbook to a temporary path with other XML of the sheet; None if nothing has changed."""
+    """The number of the first column in the sheet."""
+    notes: tuple[str, ...]
+    """What stands around the table."""
+    write: Callable[[Path, str], None]
+    """Writes the workbook to a temporary path with other XML of the sheet."""
 
-    @property
-    def height(self) -> int:
-        """The number of rows."""
-        return len(self.rows)
+    def cells(self, start: int, stop: int) -> list[list[str]]:
+        """Return what the cells of some rows show; those of formulas nothing."""
+        return [_texts(self.lines[row], self.first, self.width, formulas=False) for row in self.rows[start:stop]]
 
     def raw(self, row: int) -> list[str]:
         """Return what the cells of a row show, those of formulas what they have computed."""
         return _texts(self.lines[self.rows[row]], self.first, self.width, formulas=True)
 
-    def accepts(self, text: str) -> bool:
-        """Return whether a number may be written so: what is none for Excel becomes a text."""
-        return True
+    def assumed(self, ask: Request, columns: Columns) -> tuple[str, ...]:
+        """Return notes on what stands around the table."""
+        return self.notes
 
     def save(self, temporary: Path, edits: Edits) -> None:
         """Write the workbook with other texts in some cells of the sheet."""
@@ -76,89 +78,63 @@ class SheetGrid:
             left = any(cell.text for column, cell in line.cells.items() if column not in new)
             parts += [self.xml[at : line.start], with_cells(self.xml, line, new, shows=left or any(texts.values()))]
             at = line.end
-        self.write(temporary, "".join([*parts, self.xml[at:]]) if parts else None)
-
-    def upto(self, stop: int) -> "SheetGrid":
-        """Return the grid with the first rows only."""
-        return replace(self, rows=self.rows[:stop])
+        self.write(temporary, "".join([*parts, self.xml[at:]]))
 
     def _cell(self, row: int, column: int, text: str, styles: dict[int, str]) -> str:
         """Return the XML of a cell with another text; nothing for one that was added and is now taken away."""
         line = self.lines[row]
         cell = line.cells.get(column)
+        old = "" if cell is None else self.xml[cell.start : cell.end]
         if cell is not None and cell.formula:
             raise FileError(f"{column_name(column)}{row} holds a formula, which is not replaced by a value")
-        if not text and (cell is None or (isinstance(text, Verbatim) and is_added(self.xml[cell.start : cell.end]))):
+        if not text and (cell is None or (isinstance(text, Verbatim) and is_added(old))):
             return ""
         number = NUMBER.fullmatch(text) is not None
-        if cell is not None and text and is_text(self.xml[cell.start : cell.end]) and is_number(plain(cell.text)):
+        if cell is not None and text and is_text(old) and is_number(plain(cell.text)):
             number = False  # a number stored as text stays one, in its quotes if it has any
             text = text if isinstance(text, Verbatim) else replaced(cell.text, text)
-        elif cell is not None and number:
-            same = with_number(self.xml[cell.start : cell.end], text)
+        elif cell is not None and (number or not text):
+            same = with_number(old, text) if number else without_number(old)
             if same is not None:
                 return same
-        elif cell is not None and not text:
-            empty = without_number(self.xml[cell.start : cell.end])
-            if empty is not None:
-                return empty
         prefix = next((one.prefix for one in line.cells.values()), "")
         style = styles.get(column, "") if cell is None else cell.style
         return new_cell(column, row, prefix, style, text, number=number, added=cell is None)
 
-    def cells(self, start: int, stop: int) -> list[list[str]]:
-        """Return what the cells of some rows show; those of formulas nothing."""
-        return [_texts(self.lines[row], self.first, self.width, formulas=False) for row in self.rows[start:stop]]
 
-
-class Xlsx(Format):
+class Xlsx(TableFormat):
     """Workbooks of Excel and of programs that write the same."""
 
     name = "xlsx"
     words = "an Excel workbook"
     endings = (".xlsx", ".xlsm")
+    marks = ZIP_MAGIC
+    several = True
     layout = ("header", "decimal", "thousands")
 
     def sees(self, path: Path, head: bytes) -> bool:
         """Return whether this is a zip whose ending, or whose content, is that of a workbook."""
-        if not head.startswith(ZIP_MAGIC):
-            return False
-        return path.suffix.lower() in self.endings or "[Content_Types].xml" in names_in(path)
+        known = path.suffix.lower() in self.endings
+        return super().sees(path, head) and (known or "[Content_Types].xml" in names_in(path))
 
-    def read(self, ask: Request) -> Dataset:
-        """Return the data set of the only sheet with a table, or of the named one."""
-        table, notes = _open(ask)
-        return grid_dataset(table, _columns, ask, format=self.name, assumed=lambda *_: notes)
+    def grid(self, ask: Request) -> SheetGrid:
+        """Return the only sheet with a table, or the named one."""
+        with opened(ask.path) as archive, damaged(ask.path, "Excel workbook"):
+            infos = {info.filename: info for info in archive.infolist()}
+            parts = _Parts(ask, archive, infos)
+            name, member, sheet = _pick(ask, parts)
+            calculated = any(
+                "sheet" in key and b"<f" in content(archive, infos[key]) for key in infos if key.endswith("xml")
+            )
+            workbook = parts.text(WORKBOOK)
 
-    def cells(self, ask: Request) -> Cells:
-        """Return the cells of the only sheet with a table, or of the named one."""
-        table, _ = _open(ask)
-        return GridCells(table, lambda: _columns(table, ask))
+        def write(temporary: Path, xml: str) -> None:
+            new = {member: xml.encode()}
+            if calculated:
+                new[WORKBOOK] = _calculating(workbook).encode()
+            rewrite(ask.path, temporary, new.get)
 
-
-def _open(ask: Request) -> tuple[SheetGrid, tuple[str, ...]]:
-    """Return the table that is meant, and notes on what stands around it."""
-    with opened(ask.path) as archive, damaged(ask.path, "Excel workbook"):
-        infos = {info.filename: info for info in archive.infolist()}
-        parts = _Parts(ask, archive, infos)
-        name, member, grid = _pick(ask, parts)
-        calculated = any(
-            "sheet" in key and b"<f" in content(archive, infos[key]) for key in infos if key.endswith("xml")
-        )
-        workbook = parts.text(WORKBOOK)
-
-    def write(temporary: Path, xml: str | None) -> None:
-        new = {} if xml is None else {member: xml.encode()}
-        if calculated and new:
-            new[WORKBOOK] = _calculating(workbook).encode()
-        rewrite(ask.path, temporary, lambda info, _: new.get(info.filename))
-
-    return _table(ask, grid, name, write)
-
-
-def _columns(table: SheetGrid, ask: Request) -> Columns:
-    """Return what the columns of a sheet are made of."""
-    return find_columns(table, ask, (".", ","), prefer_plain=False)
+        return _table(ask, sheet, name, write)
 
 
 class _Parts:
@@ -231,9 +207,9 @@ def _texts(line: Line, first: int, width: int, *, formulas: bool) -> list[str]:
 
 
 def _table(
-    ask: Request, sheet: tuple[str, dict[int, Line]], name: str, write: Callable[[Path, str | None], None]
-) -> tuple[SheetGrid, tuple[str, ...]]:
-    """Return the table of a sheet, and notes on what stands around it. `write` writes the workbook.
+    ask: Request, sheet: tuple[str, dict[int, Line]], name: str, write: Callable[[Path, str], None]
+) -> SheetGrid:
+    """Return the table of a sheet. `write` writes the workbook.
 
     A title above it is passed over: rows that fill less than half of the columns. So are rows in which a formula stands
     in a column of values, such as totals. A column most of whose cells are formulas is computed, not measured.
@@ -248,7 +224,7 @@ def _table(
     while len(places) > 1 and 2 * rows[places[0]].filled < most:
         places.pop(0)
     top = [_texts(rows[row], first, width, formulas=True) for row in places[: SAMPLE + 2]]
-    missing = frozenset(MISSING | set(ask.missing))
+    missing = missing_texts(ask)
     above = 0 if ask.layout.header is False else lines_above(top, missing)
     above += has_groups(top[above:], missing, ask.layout.header)
     places, top = places[above:], top[above:]
@@ -270,7 +246,16 @@ def _table(
         some = f"row {totals[0]} has" if len(totals) == 1 else f"{len(totals)} rows (the first is row {totals[0]}) have"
         notes.append(f"Kept as they are: {some} formulas in columns of values.")
     kept = set(totals)
-    return SheetGrid(xml, rows, [r for r in data if r not in kept], first, width, header, write), tuple(notes)
+    return SheetGrid(
+        xml=xml,
+        lines=rows,
+        rows=[row for row in data if row not in kept],
+        first=first,
+        width=width,
+        header=header,
+        notes=tuple(notes),
+        write=write,
+    )
 
 
 def _styles(grid: SheetGrid) -> dict[int, str]:

@@ -10,6 +10,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from kernmend.io._files import FileError, check_expansion, damaged
 
+# First bytes of a zip archive: one with files, and an empty one.
+ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 # Flag of a file in an archive that is encrypted.
 ENCRYPTED = 0x1
 # Version of the format in which sizes have 64 bits.
@@ -63,15 +65,18 @@ def content(archive: ZipFile, info: ZipInfo) -> bytes:
     return data
 
 
-def rewrite(source: Path, target: Path, replace: Callable[[ZipInfo, ZipFile], bytes | None]) -> None:
-    """Write an archive again, files in the same order and packed as they were, some with other content."""
+def rewrite(source: Path, target: Path, new_content: Callable[[str], bytes | None]) -> None:
+    """Write an archive again, files in the same order and packed as they were, some with other content.
+
+    `new_content` returns that of a name, None for a file that stays as it is.
+    """
     with ZipFile(source) as old, ZipFile(target, "w") as new:
         new.comment = old.comment
         for info in old.infolist():
             fresh = ZipInfo(info.filename, info.date_time)
             for name in ("compress_type", "external_attr", "comment", "create_system"):
                 setattr(fresh, name, getattr(info, name))
-            data = replace(info, old)
+            data = new_content(info.filename)
             if info.is_dir() and data is None:
                 new.writestr(fresh, b"")
                 continue

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from kernmend._typing import Array
 from kernmend.io._cells import number_texts
 from kernmend.io._change_log import ChangeLog
-from kernmend.io.frames import changed, row_name
+from kernmend.io._dataset import differing
+from kernmend.io.frames import row_name
 
 MISSING, WRONG = "missing", "wrong"
 # Number of rows that a sentence names.
@@ -35,7 +36,7 @@ def make_log(source: Any, A: Array, found: Found, among: NDArray[np.bool_] | Non
     chooses rows, all if it is None.
     """
     X = source.X
-    differs = changed(A, X)
+    differs = differing(A, X)
     notes = _Notes(found, X.shape)
     asked = notes.refused & ~differs
     listed = differs | asked
@@ -71,7 +72,7 @@ def worst_rows(source: Any, A: Array, found: Found, most: int) -> tuple[NDArray[
 
     Flagged rows come first, the worst of them first; one row is always there.
     """
-    counts = changed(A, source.X).sum(axis=1)
+    counts = differing(A, source.X).sum(axis=1)
     if found.records is not None:
         np.add.at(counts, found.records["row"][~found.records["accepted"]], 1)
     order = np.lexsort((-found.scores, ~found.flags, counts == 0))
@@ -168,9 +169,6 @@ def _written(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]
     """Return numbers as they are written to columns."""
     if not hasattr(source, "cells"):
         return _plain(source, values, columns)
-    if source.formats is not None:
-        formats = source.formats
-        return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
     out: list[str] = source.cells.written(values, source.places[columns])
     return out
 

@@ -16,8 +16,8 @@ from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.io._identifiers import WORDS, measured
-from kernmend.io._number_format import round_as_written
+from kernmend.io._dataset import differing, settled
+from kernmend.io._identifiers import measured
 from kernmend.io._text import unique
 
 # Most characters of the name of a row in a sentence.
@@ -102,8 +102,8 @@ def _measured(
 ) -> Table:
     """Return a DataFrame as a table without columns to keep, empty ones and, if none were asked for, identifiers.
 
-    `make` makes it of the columns with given numbers, `names` and `kinds` are those of all columns. Names differ: the
-    second "x" is "x (2)", as it is in a file.
+    `make` makes it of the columns with given numbers, without their names; `names` and `kinds` are those of all
+    columns. Names differ: the second "x" is "x (2)", as it is in a file.
     """
     keep = [name for one in keep for name in _named(one, names)]
     why = {name: TEXTS for name, kind in zip(names, kinds, strict=True) if kind == "texts"}
@@ -112,17 +112,20 @@ def _measured(
         raise ValueError(f"there is no column of numbers to mend{hint}")
     chosen = _choose(names, kinds, columns)
     table = make(chosen)
-    if columns is not None:
-        return replace(table, why_passed=dict.fromkeys(table.passed, "not asked for"))
-    present: list[bool] = np.asarray(~np.isnan(table.X).all(axis=0)).tolist()
-    stay = np.array([full and names[j] not in keep for j, full in zip(chosen, present, strict=True)])
-    why |= {names[j]: "to be kept" if full else "empty" for j, full in zip(chosen, present, strict=True)}
-    if stay.any() and table.integer is not None:
-        some = [j for j, one in zip(chosen, stay, strict=True) if one]
-        stay[stay], found = measured([names[j] for j in some], table.X[:, stay], table.integer[stay])
-        why |= {names[some[k]]: WORDS[reason] for k, reason in found}
-    left = table if stay.all() else make([j for j, one in zip(chosen, stay, strict=True) if one])
-    return replace(left, why_passed={name: why[name] for name in left.passed if name in why})
+    if columns is None:
+        present: list[bool] = np.asarray(~np.isnan(table.X).all(axis=0)).tolist()
+        stay = np.array([full and names[j] not in keep for j, full in zip(chosen, present, strict=True)])
+        why |= {names[j]: "to be kept" if full else "empty" for j, full in zip(chosen, present, strict=True)}
+        if stay.any() and table.integer is not None:
+            some = [names[j] for j, one in zip(chosen, stay, strict=True) if one]
+            stay[stay], identifiers = measured(some, table.X[:, stay], table.integer[stay])
+            why |= identifiers
+        if not stay.all():
+            chosen = [j for j, one in zip(chosen, stay, strict=True) if one]
+            table = make(chosen)
+    passed = tuple(name for j, name in enumerate(names) if j not in set(chosen))
+    why = dict.fromkeys(passed, "not asked for") if columns is not None else {n: why[n] for n in passed if n in why}
+    return replace(table, columns=tuple(names[j] for j in chosen), passed=passed, why_passed=why)
 
 
 def _kind(column: Any) -> str:
@@ -153,20 +156,7 @@ def _named(column: str, known: Sequence[str]) -> Sequence[str]:
 
 def settle(A: Array, table: Any) -> Array:
     """Return mended values as they can be given back: integers rounded, changed values within the natural range."""
-    out = A
-    if table.integer is not None and table.integer.any():
-        out = np.where(table.integer, np.round(A), A).astype(A.dtype, copy=False)
-    if table.bounds is not None:
-        out = np.clip(out, *table.bounds)
-    out = np.where(A == table.X, A, out)
-    round_as_written(out, getattr(table, "formats", None), changed(out, table.X))
-    return out
-
-
-def changed(A: Array, X: Array) -> NDArray[np.bool_]:
-    """Return which entries differ; a missing one that stays missing does not."""
-    out: NDArray[np.bool_] = (A != X) & ~(np.isnan(A) & np.isnan(X))
-    return out
+    return settled(A, table.X, table.integer, table.bounds, getattr(table, "formats", None))
 
 
 def _of_array(X: Any) -> Table:
@@ -182,7 +172,7 @@ def _of_array(X: Any) -> Table:
 
     def restore(A: Array) -> Any:
         out = X.copy()
-        where = changed(A, values)
+        where = differing(A, values)
         out[where] = _integers(A[where], limits)
         return out
 
@@ -203,7 +193,6 @@ def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
     """Return the columns of a pandas DataFrame with the given numbers, which hold numbers, as a table."""
     import pandas as pd
 
-    names = unique([*map(str, X.columns)])
     parts = [X.iloc[:, j] for j in chosen]
     values = _matrix(
         [part.to_numpy(dtype=np.float64, na_value=np.nan) for part in parts],
@@ -213,14 +202,14 @@ def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
     def restore(A: Array) -> Any:
         out = X.copy()
         for j, part, new, old in zip(chosen, parts, A.T, values.T, strict=True):
-            if (where := changed(new, old)).any():
+            if (where := differing(new, old)).any():
                 out.isetitem(j, pd.Series(_merged(part, new, where), index=X.index, dtype=part.dtype))
         return out
 
     integer = np.array([_whole(part) for part in parts])
     plain = isinstance(X.index, pd.RangeIndex)
     labels = None if plain else tuple(map(str, X.index))
-    return Table(values, restore, _names(names, chosen), labels, integer=integer, passed=_others(names, chosen))
+    return Table(values, restore, row_labels=labels, integer=integer)
 
 
 def _of_frame(frame: Any, chosen: Sequence[int]) -> Table:
@@ -228,7 +217,7 @@ def _of_frame(frame: Any, chosen: Sequence[int]) -> Table:
 
     Those of pandas go another way: here their nullable types would become others, and names may not be double.
     """
-    names = list(frame.columns)
+    names = frame.columns
     parts = [frame[names[j]] for j in chosen]
     values = _matrix(
         [part.to_numpy().astype(np.float64) for part in parts],  # a cast of Arrow refuses integers above 2^53
@@ -238,14 +227,14 @@ def _of_frame(frame: Any, chosen: Sequence[int]) -> Table:
     def restore(A: Array) -> Any:
         new = [
             narwhals.new_series(
-                part.name, _merged(part, column, changed(column, old)), part.dtype, backend=frame.implementation
+                part.name, _merged(part, column, differing(column, old)), part.dtype, backend=frame.implementation
             )
             for part, column, old in zip(parts, A.T, values.T, strict=True)
         ]
         return frame.with_columns(new).to_native()
 
     integer = np.array([part.dtype.is_integer() for part in parts])
-    return Table(values, restore, _names(names, chosen), integer=integer, passed=_others(names, chosen))
+    return Table(values, restore, integer=integer)
 
 
 def _merged(part: Any, new: Array, where: NDArray[np.bool_]) -> list[Any]:
@@ -295,13 +284,3 @@ def _choose(names: Sequence[str], kinds: Sequence[str], wanted: Sequence[str] | 
             held = f"holds {TEXTS}" if kinds[j] == "texts" else "does not hold numbers"
             raise ValueError(f"column {names[j]!r} {held}")
     return chosen
-
-
-def _names(names: Sequence[str], chosen: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of the chosen columns."""
-    return tuple(names[j] for j in chosen)
-
-
-def _others(names: Sequence[str], chosen: Sequence[int]) -> tuple[str, ...]:
-    """Return the names of the columns that are not chosen."""
-    return tuple(name for j, name in enumerate(names) if j not in set(chosen))

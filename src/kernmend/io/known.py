@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernmend.io._dataset import Dataset
+from kernmend.io._dataset import Dataset, place_of
 from kernmend.io._files import FileError
 from kernmend.io._text import MISSING, plain
 
@@ -45,9 +45,9 @@ def known_rows(words: Sequence[Any], column: str, where: str) -> Known:
 def known_in_file(data: Dataset, column: str) -> Known:
     """Return what a column of a file says of the rows of its data set; FileError if there is none."""
     names = data.cells.columns or tuple(f"column {j}" for j in range(data.cells.width))
-    if column not in names and not (column.isdecimal() and int(column) < len(names)):
+    place = place_of(column, names, len(names))
+    if place is None:
         raise FileError(f"{data.source}: has no column {column!r} that says which rows are good or wrong")
-    place = names.index(column) if column in names else int(column)
     if place in data.places:
         raise FileError(f"{data.source}: column {column!r} is made of numbers: it must say good, wrong, or nothing")
     rows = np.arange(len(data.X)) if data.rows is None else data.rows

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernmend import __version__
 from kernmend.io import FileError, replacing
 from kernmend.io._encoding import ARRAY_KINDS, Decoder, Encoder, EncodingError
+from kernmend.io._files import first_line
 from kernmend.io._model_shapes import check_arrays
 
 # Number of the layout of model files: another one where what a file holds of a class changes.
@@ -171,7 +172,7 @@ def _read(path: Any, file: IO[bytes]) -> Any:
     except ModelError:
         raise
     except Exception as error:  # whatever a hostile file makes the readers of zip, JSON and arrays say
-        raise ModelError(f"{path} is not a model that kernmend wrote: {_first_line(error)}") from error
+        raise ModelError(f"{path} is not a model that kernmend wrote: {first_line(error)}") from error
     return model
 
 
@@ -211,7 +212,3 @@ def _check_model(model: Any, name: Any) -> None:
     if missing:
         raise EncodingError(f"it lacks {', '.join(missing)}")
     check_arrays(model)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

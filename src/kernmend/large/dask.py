@@ -104,23 +104,13 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
     """
     X = model._validate(block, reset=False) if len(block) else _numbers(block)
     low, high = np.searchsorted(model._landmark_rows, [start, start + len(X)])
-    known = model._landmark_rows[low:high] - start
-    parts = {}
-    for name, dtype in _of_rows(model).items():
-        of_landmarks = getattr(model, name)[low:high]
-        parts[name] = np.zeros((len(X), *of_landmarks.shape[1:]), X.dtype if name == "recovered_" else dtype)
-        parts[name][known] = of_landmarks
-    others = np.ones(len(X), dtype=bool)
-    others[known] = False
+    known = {name: getattr(model, name)[low:high].astype(dtype) for name, dtype in _of_rows(model).items()}
+    places, recovered = model._landmark_rows[low:high] - start, known.pop("recovered_")
     with model._far_values(X):
-        for some in landmarks.blocks(len(X), first=start):
-            rows = some.start + np.flatnonzero(others[some])
-            if not rows.size:
-                continue
-            parts["recovered_"][rows], found = model._rows.mend(X[rows])
-            for name in parts.keys() & found.keys():
-                parts[name][rows] = found[name]
-    return tuple(parts.values())
+        mended, found, interrupted = landmarks.mend_others(model._rows, X, places, recovered, known, first=start)
+    if interrupted:
+        raise KeyboardInterrupt
+    return (mended, *found.values())
 
 
 # --- the rows of a lazy array, one block at a time --------------------------------------------------------------------

@@ -128,14 +128,17 @@ def mend_others(
     landmarks: NDArray[np.intp],
     recovered: Array,
     per_row: dict[str, Any],
-    good: Mask,
-    wrong: Mask,
-    callback: Callable[[int, float], None] | None,
+    good: Mask = None,
+    wrong: Mask = None,
+    callback: Callable[[int, float], None] | None = None,
+    *,
+    first: int = 0,
 ) -> tuple[Array, dict[str, Any], bool]:
     """Return all rows mended and what was found of them: of the landmarks as given, of the others by these.
 
-    Scores of entries are left out: they are as large as the data, and larger than float32. The last value says whether
-    Ctrl-C ended it; rows that were not reached are as they came.
+    Scores of entries are left out: they are as large as the data, and larger than float32. `first` is the number of the
+    first row in the whole data, which blocks go by. The last value says whether Ctrl-C ended it; rows that were not
+    reached are as they came.
     """
     others = np.ones(X.shape[0], dtype=bool)
     others[landmarks] = False
@@ -147,8 +150,10 @@ def mend_others(
             parts[name][landmarks] = of_landmarks
     done = 0
     try:
-        for some in blocks(X.shape[0]):
+        for some in blocks(X.shape[0], first=first):
             numbers = some.start + np.flatnonzero(others[some])
+            if not numbers.size:
+                continue
             known = [None if mask is None else mask[numbers] for mask in (good, wrong)]
             out[numbers], found = rows.mend(X[numbers], *known)
             for name, values in parts.items():

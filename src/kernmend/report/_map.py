@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend.estimators._summary import kernel_words
 from kernmend.linalg.distances import column_medians
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.kernels import RBF, Kernel, Linear, auto_gamma
 from kernmend.repair.units import Units
 from kernmend.report._given import Given, Rows, rounded
-from kernmend.report._why import kernel_words
 
 # Largest number of rows that the plane is found from.
 BASIS = 500

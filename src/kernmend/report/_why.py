@@ -2,13 +2,14 @@
 
 import inspect
 import platform
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 import kernmend
 from kernmend._methods import METHODS
+from kernmend.estimators._summary import by_chance, kernel_words
+from kernmend.estimators._trust import Explained
 from kernmend.model.kernels import Kernel
 from kernmend.repair.calibrate import LEAST_FEATURES
 
@@ -18,42 +19,6 @@ CALIBRATED = (
 )
 UNUSED = "nothing was flagged, so nothing was calibrated: the start value"
 SEARCHED = "searched: the best of the settings tried on good rows with injected errors"
-MEDIAN = "1 / (median squared distance of two rows)"
-RULES: dict[str, dict[str, str]] = {
-    "OutlierPursuit": {"lam": "the largest value that keeps 15 % random rows from being taken for signal"},
-    "RobustPCA": {"lam": "1 / sqrt(max(rows, columns)), the choice of Candès, Li, Ma and Wright"},
-    "LowRankRepresentation": {"lam": "half the rule of OutlierPursuit, divided by the median length of the rows"},
-    "GraphRobustPCA": {
-        "lam": "by the number of rows and columns",
-        "gamma": "a cell that differs from its neighbours by a typical amount feels 0.3 lam",
-        "feature_gamma": "a cell that differs from its neighbours by a typical amount feels 0.3 lam",
-    },
-    "KernelPCADenoiser": {"gamma": MEDIAN},
-    "RobustKernelPCA": {
-        "gamma": "by the median squared distance of two rows, wider where cells are wrong",
-        "error": "single cells from 16 columns on, whole rows below",
-        "C": "a typical row pays a fixed share of what an error costs at most",
-        "sigma": "a share of the typical difference of two rows",
-    },
-}
-CALIBRATING = ("KernelRecovery", "RecoverySearch")
-CHANCES = (*CALIBRATING, "KernelPCADenoiser", "RobustKernelPCA")
-MOVED_SHARE = "the length of the row's error, as a share of a typical row's length"
-CHANCE = "-log10 of the chance of a good row being as far out: 6 is one in a million"
-MEANINGS = {
-    "KernelLowRank": "how far the row was moved in the kernel space, as a share of a row's length there",
-    "OutlierPursuit": MOVED_SHARE,
-    "RobustPCA": MOVED_SHARE,
-    "LowRankRepresentation": MOVED_SHARE,
-    "GraphRobustPCA": MOVED_SHARE,
-    "KernelPCADenoiser": f"the distance from the components, as {CHANCE}",
-    "RobustKernelPCA": f"how far the row was moved, as {CHANCE}",
-}
-
-
-def score_meaning(est: Any) -> str:
-    """Return what a score is, in words."""
-    return MEANINGS.get(_kind(est), f"how badly the row fits the others, as {CHANCE}")
 
 
 def parameter_facts(est: Any) -> list[dict[str, str]]:
@@ -81,14 +46,13 @@ def _of_another_kernel(est: Any, name: str) -> bool:
     return name in ("gamma", "coef0") and getattr(est, f"{name}_") is None
 
 
-def _kind(est: Any) -> str:
-    """Return the name of the estimator, of ours where it is a subclass of one."""
-    names = {*RULES, *CHANCES, *MEANINGS}
-    return next((base.__name__ for base in type(est).__mro__ if base.__name__ in names), type(est).__name__)
-
-
 def _is_search(est: Any) -> bool:
     return hasattr(est, "best_estimator_")
+
+
+def _calibrates(est: Any) -> bool:
+    """Return whether parameters are chosen by injected errors."""
+    return isinstance(est, Explained)
 
 
 def _fact(name: str, given: Any, used: Any, why: str) -> dict[str, str]:
@@ -98,10 +62,10 @@ def _fact(name: str, given: Any, used: Any, why: str) -> dict[str, str]:
 def _reason(est: Any, name: str, given: Any) -> str:
     if not isinstance(given, str) or given != "auto":
         return "given, or the default" if isinstance(given, str) else "given"
-    if _kind(est) == "KernelLowRank":
+    if hasattr(est, "reason_"):
         return _joint_reason(est)
-    if not (_is_search(est) or _kind(est) == "KernelRecovery"):
-        return RULES.get(_kind(est), {}).get(name, "by rule")
+    if not _calibrates(est):
+        return str(est._rules.get(name, "by rule"))
     if name == "error" and est.n_features_in_ < LEAST_FEATURES:
         return f"whole rows: below {LEAST_FEATURES} columns too little of a row is left to find its wrong cells"
     if not est.outliers_.any():
@@ -122,10 +86,10 @@ def _threshold_reason(est: Any, given: dict[str, Any]) -> str:
     share = given.get("contamination", "auto")
     if not isinstance(share, str):
         return f"the share that was given: {100 * float(share):g} % of the rows"
-    if _kind(est) in CHANCES:
-        chance = "from alpha" if _kind(est) in CALIBRATING else "one good row in 20 clean data sets is as far out"
+    if by_chance(est):
+        chance = "from alpha" if _calibrates(est) else "one good row in 20 clean data sets is as far out"
         return f"{chance}; lower where the scores show a group of wrong rows"
-    if _kind(est) == "KernelLowRank":
+    if hasattr(est, "reason_"):
         return "a row that moved by more than 1 % of a row's length counts as corrupted"
     return "far above the scores of the better half of the rows, and at least 1 % of a typical row"
 
@@ -140,22 +104,6 @@ def _text(value: Any) -> str:
         return f"{value:.6g}"
     text = str(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= 120 else text[:119] + "…"
-
-
-def kernel_words(kernel: Kernel) -> str:
-    """Return a kernel with its numbers in a few digits; as Python writes it where its fields are not known.
-
-    >>> from kernmend.model.kernels import RBF
-    >>> kernel_words(RBF(1 / 3))
-    'RBF(gamma=0.3333)'
-    """
-    if not is_dataclass(kernel):
-        return repr(kernel)
-    values = ((field.name, getattr(kernel, field.name)) for field in fields(kernel))
-    words = ", ".join(
-        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}" for name, value in values
-    )
-    return f"{type(kernel).__name__}({words})"
 
 
 def _changed(est: Any, name: str) -> bool:

@@ -14,14 +14,13 @@ from kernmend._validation import check_count
 from kernmend.estimators._summary import summary
 from kernmend.io.changes import Found, kept_rows, words_on_kept
 from kernmend.io.frames import row_name
-from kernmend.report import _rows
 from kernmend.report._changes import FileFacts, cell_records, change_facts, log_of
 from kernmend.report._given import Given, rounded, worst_first
 from kernmend.report._map import POINTS, map_facts
 from kernmend.report._overview import column_facts
+from kernmend.report._rows import CURVES, PICTURES, TABLE, check_image_shape, choose_view, row_facts
 from kernmend.report._scores import KEPT, score_facts
-from kernmend.report._views import CURVES, PICTURES, TABLE, choose_view
-from kernmend.report._why import parameter_facts, python_lines, score_meaning, version_facts
+from kernmend.report._why import parameter_facts, python_lines, version_facts
 
 # Largest number of values of the objective that are drawn.
 OBJECTIVE_POINTS = 500
@@ -45,13 +44,13 @@ def report_data(
     """Return the facts of a fitted estimator; parameters as in `Recovery.report_data`, and the file that was mended."""
     check_count("max_rows", max_rows)
     given = Given(est, columns, row_labels)
-    image_shape = _rows.check_image_shape(image_shape, given.shape[1])
+    image_shape = check_image_shape(image_shape, given.shape[1])
     view = choose_view(given.columns, given.shape[1], image_shape)
-    scores = score_facts(est, given, score_meaning(est))
+    scores = score_facts(est, given, est._score_meaning)
     # The flagged rows, then those just below the threshold: a threshold that is moved on the page finds them.
     order = np.concatenate([scores["flagged"], worst_first(est.outlier_scores_, np.flatnonzero(~est.outliers_))])
     order = order.astype(np.intp)
-    rows = _rows.row_facts(given, order, max_rows, view, image_shape, _bounds(est))
+    rows = row_facts(given, order, max_rows, view, image_shape, _bounds(est))
     log, total = log_of(est, given, image_shape) if file is None else (file.log, file.total)
     flagged = int(est.outliers_.sum())
     first = order[: max(flagged, len(rows["shown"]))]

@@ -7,6 +7,7 @@ import numpy as np
 
 from kernmend.io import ChangeLog
 from kernmend.io._number_format import is_number
+from kernmend.io._text import counted
 
 # Number of rows, and of changed cells in each, that are shown.
 ROWS, CELLS = 5, 6
@@ -22,8 +23,7 @@ def as_line(mended: Any) -> str:
     flagged, changed = int(mended.flags.sum()), mended.changed
     filled = int((changed & np.isnan(mended._source.X)).sum())
     suspects = int(mended.suspects.sum())
-    number = int(changed.sum())
-    parts = [f"{flagged} of {len(mended.flags)} rows flagged", f"{number} value{'' if number == 1 else 's'} changed"]
+    parts = [f"{flagged} of {len(mended.flags)} rows flagged", f"{counted(int(changed.sum()), 'value')} changed"]
     if filled:
         parts[-1] += f", {filled} of them filled in"
     if suspects:

@@ -34,15 +34,15 @@ def plot_recovery(
         side.set_color(TRACE)
 
 
-def figure_toydata(X: Array, panels: Mapping[str, Array], corrupted: NDArray[np.bool_], surface: Array) -> "Figure":
-    """Return the paper's figure `toydata`: one panel per result, over the true `surface` (points along a curve)."""
+def figure_toydata(X: Array, panels: Mapping[str, Array], corrupted: NDArray[np.bool_]) -> "Figure":
+    """Return the paper's figure `toydata`: one panel per result, over the true circle of radius 1."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2.7 * len(panels), 3.5), layout="constrained")  # small, so that words are large in it
-    limit = 1.1 * float(np.abs(X).max())
+    limit, angle = 1.1 * float(np.abs(X).max()), np.linspace(0.0, 2.0 * np.pi, 400)
     axes: Any = figure.subplots(1, len(panels), squeeze=False)[0]
     for ax, (title, A) in zip(axes, panels.items(), strict=True):
-        ax.plot(*surface.T, color=TRACE, linewidth=1, linestyle=(0, (4, 3)), zorder=0, label="truth")
+        ax.plot(np.cos(angle), np.sin(angle), color=TRACE, linewidth=1, linestyle=(0, (4, 3)), zorder=0, label="truth")
         plot_recovery(ax, title, X, A, corrupted)
         ax.set_xlim(-limit, limit)
         ax.set_ylim(-limit, limit)
