@@ -176,7 +176,8 @@ class _Descent:
         self.scale = scale
         self.history = history
         self.first = len(history.records)  # of this stage
-        self.last = objective.parts(A)
+        self.known: tuple[Parts, Array] | None = objective.evaluate(A)
+        self.last = self.known[0]
         if not history.records:
             history.add(self.last, 0.0)
         self.unit = max(abs(self.last.total), np.finfo(float).tiny)
@@ -227,7 +228,8 @@ class _Descent:
             return self.space.put(start, origin + (self.scale * z).astype(origin.dtype, copy=False))
 
         def value_and_gradient(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            self.last, gradient = self.objective.evaluate(place(z))
+            self.last, gradient = self.known or self.objective.evaluate(place(z))
+            self.known = None  # it was that of the start, which is asked for first
             if not np.isfinite(self.last.total):
                 return np.inf, np.zeros_like(z)
             slope = self.space.read(gradient).astype(np.float64)
