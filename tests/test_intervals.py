@@ -319,6 +319,33 @@ def test_intervals_do_not_depend_on_the_order_of_the_rows(known):
     np.testing.assert_allclose(known._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-4)
 
 
+def test_nor_do_they_where_trials_are_held_against_some_of_the_rows(monkeypatch):
+    """Rows that all lack nothing: those that are filled in together are drawn by their order."""
+    X = np.where(np.isnan(table()[1]), table()[0], table()[1])
+    monkeypatch.setattr(conformal, "AGAINST", 90)
+    monkeypatch.setattr(conformal, "JUDGED", 60)
+    one, other = (KernelRecovery().fit(rows) for rows in (X, X[np.random.default_rng(1).permutation(len(X))]))
+    np.testing.assert_allclose(one._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("n", "times"), [(60, conformal.TIMES), (400, 1)])
+def test_few_good_rows_are_tried_several_times_with_other_errors(n, times):
+    X = table(n=n)[1]
+    rows = KernelRecovery(interval=None).fit(X)._rows
+    inside, found = rows.enter(X), rows.judge(X)
+    filled, good = rows.fill(inside), np.flatnonzero(~found.rows)
+    fitted = Fitted(inside, filled, filled, found, len(X))
+    trial = conformal._holding_out(rows, fitted, good, np.ones(X.shape[1]), 0.9, 0)
+    held, counts = np.unique(trial.held, return_counts=True)
+    assert held.size == min(conformal.TRIED, int(conformal.SHARE * len(good)))
+    assert (counts == times).all()
+    assert not np.isin(filled[held], trial.against.mender.L).all(axis=1).any()
+    if times > 1:
+        once, again = np.split(trial._with_entries(trial._drawn(rows.partly_wrong(found))), times)
+        np.testing.assert_array_equal(*np.split(trial.truth, times))
+        assert (once != again).any(axis=1).mean() > 0.5
+
+
 def test_intervals_scale_with_the_data(known):
     large = KernelRecovery().fit(1024.0 * table()[1])
     np.testing.assert_allclose(large.half_widths_, 1024.0 * known.half_widths_, rtol=1e-3)
