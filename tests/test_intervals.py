@@ -226,7 +226,7 @@ def test_errors_are_tried_in_other_columns():
     X[:10] += 2.0 * rng.standard_normal((10, 30))
     est = KernelRecovery(error="rows", scale=None).fit(X)
     found = est._rows.judge(X)
-    fitted = Fitted(X, X, est._rows.mend(X)[0], found, len(X))
+    fitted = Fitted(X, X, est._rows.mend(X)[0], found)
     good = np.flatnonzero(~found.rows)
     trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:20], np.random.default_rng(0))
     errors = trial._with_errors(np.arange(10).repeat(2), by_entry=False) - trial.truth
@@ -247,7 +247,7 @@ def test_more_entries_are_tried_than_were_found():
     filled = rows.fill(inside)
     found = rows.detector.find(filled)
     good = np.flatnonzero(~found.rows)
-    fitted = Fitted(inside, filled, filled, found, len(X))
+    fitted = Fitted(inside, filled, filled, found)
     trial = Trial(rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:30], np.random.default_rng(0))
     drawn = np.resize(np.flatnonzero(rows.partly_wrong(found)), 30)
     wrong, marked = trial._with_entries(drawn), found.entries[drawn]
@@ -269,7 +269,7 @@ def test_entries_that_a_wrong_row_lacks_are_not_hidden_in_the_rows_that_are_trie
     found.entries[wrong[0], 2] = True
     good = np.flatnonzero(~found.rows)
     filled = rows.fill(inside)
-    fitted = Fitted(inside, filled, filled, found, len(X))
+    fitted = Fitted(inside, filled, filled, found)
     trial = Trial(rows, fitted, good, np.ones(6), 0.9, good[:9], np.random.default_rng(0))
     tried = trial._with_entries(np.full(9, wrong[0]))
     np.testing.assert_array_equal(tried[:, 2], trial.truth[:, 2])
@@ -302,7 +302,7 @@ def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
         inside = est._rows.enter(X)
         found = est._rows.judge(X)
         good = np.flatnonzero(~found.rows)
-        fitted = Fitted(inside, inside, est._rows.mend(X)[0], found, len(X))
+        fitted = Fitted(inside, inside, est._rows.mend(X)[0], found)
         trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:20], np.random.default_rng(0))
         flagged = np.flatnonzero(found.rows)
         shares += [trial.by_chance(flagged[np.arange(20) % k]) for k in (len(flagged), 3)]
@@ -334,7 +334,7 @@ def test_few_good_rows_are_tried_several_times_with_other_errors(n, times):
     rows = KernelRecovery(interval=None).fit(X)._rows
     inside, found = rows.enter(X), rows.judge(X)
     filled, good = rows.fill(inside), np.flatnonzero(~found.rows)
-    fitted = Fitted(inside, filled, filled, found, len(X))
+    fitted = Fitted(inside, filled, filled, found)
     trial = conformal._holding_out(rows, fitted, good, np.ones(X.shape[1]), 0.9, 0)
     held, counts = np.unique(trial.held, return_counts=True)
     assert held.size == min(conformal.TRIED, int(conformal.SHARE * len(good)))

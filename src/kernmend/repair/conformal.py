@@ -31,7 +31,7 @@ from kernmend._typing import Array
 from kernmend.detect import Found
 from kernmend.linalg.distances import lexicographic
 from kernmend.repair.calibrate import FEW_ENTRIES, in_order
-from kernmend.repair.completion import fill_without
+from kernmend.repair.completion import TOGETHER, fill_without
 from kernmend.repair.row_mender import (
     KINDS,
     MISSING,
@@ -91,15 +91,14 @@ class Residuals(NamedTuple):
 class Fitted(NamedTuple):
     """What a fit made of its rows, in the units in which they are compared.
 
-    `X` has NaN where entries are missing, `filled` has these filled in before any row was judged, most of them against
-    `against` rows; `mended` is the result and `found` what was found.
+    `X` has NaN where entries are missing, `filled` has these filled in before any row was judged; `mended` is the
+    result and `found` what was found.
     """
 
     X: Array
     filled: Array
     mended: Array
     found: Found
-    against: int
 
 
 class Group(NamedTuple):
@@ -254,7 +253,7 @@ class Trial:
 
         Each row is filled in against all others, as it is in the fit: against fewer, its error would be larger.
         """
-        X, filled, _, found, against = self.fitted
+        X, filled, _, found = self.fitted
         lacks, (n, d) = np.isnan(X), self.truth.shape
         patterns = lacks[~found.rows & lacks.any(axis=1)]
         if len(patterns) and not lacks[self.held].any():
@@ -265,7 +264,7 @@ class Trial:
             places = np.where(self._known, self.rng.random((n, d)), np.inf)
             hidden = places <= np.take_along_axis(np.sort(places, axis=1), count[:, np.newaxis] - 1, axis=1)
         others = self.rng.permutation(in_order(np.delete(filled, self.held, axis=0)))
-        L = np.vstack([self.truth, others[: max(0, against - n)]])
+        L = np.vstack([self.truth, others[: max(0, TOGETHER - n)]])
         unknown = np.where(hidden | lacks[self.held], np.nan, self.truth)
         A = fill_without(L, self.rows.mender.scale, unknown, np.arange(n))
         values, limits = self._scaled(A, self.truth, np.full(n, MISSING))[:, hidden & self._known]
@@ -330,7 +329,7 @@ class Trial:
 
         Below them are the limits, and ones: all values are wrong.
         """
-        X, _, mended, found, _ = self.fitted
+        X, _, mended, found = self.fitted
         drawn = self._drawn(found.rows & ~self.rows.partly_wrong(found), count)
         other = self.truth[self.rng.integers(0, len(self.truth), count)]
         A = mended[drawn]
