@@ -59,8 +59,8 @@ TOL = 1e-3
 1.5 % at most from those at 1e-6, with 1e-2 one of them by a quarter."""
 AGAINST, JUDGED = 900, 300
 """Good rows that trials are mended against, at most, and judged: the eigendecomposition of 900 takes a tenth of that of
-2,000. Judged against 200 or 300, quantiles are those of 900 within 3 % on average, and trials take a third less time
-(`intervals --cost`, quakes)."""
+2,000. Judged against 300, quantiles are those of 900 within 3 % on average (against 200 within 6 %), and trials take a
+third less time (`intervals --cost`, quakes)."""
 SOME, CHANCES = 5, 20
 """Flagged rows from which on their entries can be exchanged to make rows by chance, and the most that are compared with
 such rows: a share of 20 is known to a tenth."""
