@@ -119,7 +119,7 @@ def test_more_rows_than_are_completed_together(monkeypatch, share, better):
     monkeypatch.setattr(completion, "TOGETHER", 120)
     truth, holes, X = with_holes(400, 12, share)
     assert (share < 0.1) == ((~holes.any(axis=1)).sum() >= completion.ENOUGH)
-    A, interrupted, _ = fill_table(X)
+    A, interrupted = fill_table(X)
     assert not interrupted
     np.testing.assert_array_equal(A[~holes], truth[~holes])
     assert relative(A[holes], truth[holes]) < better * relative(fill_missing(X)[holes], truth[holes])
@@ -131,18 +131,56 @@ def test_rows_are_completed_together_where_complete_ones_are_too_few_to_fill_in_
     truth = np.vstack([make_cubic_surface(60, 12, random_state=seed) for seed in range(4)])
     holes = rng.random(truth.shape) < 0.08
     X = np.where(holes, np.nan, truth)
+    calls = completed_together(monkeypatch)
     together = fill_table(X)
+    assert calls == [240]
     monkeypatch.setattr(completion, "WORTH_IT", 0.0)
     in_batches = fill_table(X)
-    assert (together.against, in_batches.against) == (240, int((~holes.any(axis=1)).sum()))
+    assert calls == [240]
     assert relative(together.A[holes], truth[holes]) < 0.5 * relative(in_batches.A[holes], truth[holes])
 
 
-def test_noisy_rows_are_filled_in_against_the_complete_ones():
+def test_noisy_rows_are_filled_in_against_the_complete_ones(monkeypatch):
     """More rows would not make out what noise hides."""
     truth, _, X = with_holes(900, 8, 0.25)
     noise = 0.1 * truth.std() * np.random.default_rng(1).standard_normal(truth.shape)
-    assert fill_table(X + noise).against < completion.TOGETHER
+    calls = completed_together(monkeypatch)
+    fill_table(X + noise)
+    assert not calls
+
+
+def completed_together(monkeypatch):
+    """Return a list that gets the number of the rows whenever some are completed together."""
+    calls, complete = [], completion.complete
+
+    def counted(X, **options):
+        calls.append(len(X))
+        return complete(X, **options)
+
+    monkeypatch.setattr(completion, "complete", counted)
+    return calls
+
+
+def test_rows_that_others_are_filled_in_against_are_filled_in_against_all_of_them(monkeypatch):
+    """The first rows with holes have only the complete ones before them: a second time they have all others."""
+    truth = make_cubic_surface(300, 12, random_state=0)
+    rng = np.random.default_rng(0)
+    truth = truth + 0.02 * truth.std() * rng.standard_normal(truth.shape)
+    holes = rng.random(truth.shape) < 0.12
+    X = np.where(holes, np.nan, truth)
+    assert completion.ENOUGH <= (~holes.any(axis=1)).sum() < 100
+    calls = completed_together(monkeypatch)
+    A = fill_table(X).A
+    some = np.flatnonzero(holes.any(axis=1))
+    scale = float(np.sqrt(completion.median_observed_squared_distance(X)))
+    again = fill_without(A, scale, X[some], some)  # from the nearest rows: where it begins hardly matters
+    assert relative(A[some], again) < 0.02
+    np.testing.assert_array_equal(A[~holes], truth[~holes])
+    monkeypatch.setattr(completion, "fill_without", lambda L, scale, X, left_out, *, start: start)
+    monkeypatch.setattr(completion, "_are_enough", lambda L, others: True)
+    once = fill_table(X).A
+    assert relative(A[holes], truth[holes]) < 0.95 * relative(once[holes], truth[holes])
+    assert not calls
 
 
 def test_one_row_more_changes_little():
@@ -183,7 +221,7 @@ def test_ctrl_c_fills_the_rest_from_the_nearest_rows(monkeypatch, part):
     monkeypatch.setattr(completion, "move_into_span", stop)
     if part == "together":
         monkeypatch.setattr("kernmend.repair.completion.LogDetPenalty.evaluate", stop_after(3))
-    A, interrupted, _ = fill_table(X)
+    A, interrupted = fill_table(X)
     assert interrupted
     assert np.isfinite(A).all()
     np.testing.assert_array_equal(A[~holes], truth[~holes])

@@ -226,7 +226,7 @@ def test_errors_are_tried_in_other_columns():
     X[:10] += 2.0 * rng.standard_normal((10, 30))
     est = KernelRecovery(error="rows", scale=None).fit(X)
     found = est._rows.judge(X)
-    fitted = Fitted(X, X, est._rows.mend(X)[0], found, len(X))
+    fitted = Fitted(X, X, est._rows.mend(X)[0], found)
     good = np.flatnonzero(~found.rows)
     trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:20], np.random.default_rng(0))
     errors = trial._with_errors(np.arange(10).repeat(2), by_entry=False) - trial.truth
@@ -247,7 +247,7 @@ def test_more_entries_are_tried_than_were_found():
     filled = rows.fill(inside)
     found = rows.detector.find(filled)
     good = np.flatnonzero(~found.rows)
-    fitted = Fitted(inside, filled, filled, found, len(X))
+    fitted = Fitted(inside, filled, filled, found)
     trial = Trial(rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:30], np.random.default_rng(0))
     drawn = np.resize(np.flatnonzero(rows.partly_wrong(found)), 30)
     wrong, marked = trial._with_entries(drawn), found.entries[drawn]
@@ -269,7 +269,7 @@ def test_entries_that_a_wrong_row_lacks_are_not_hidden_in_the_rows_that_are_trie
     found.entries[wrong[0], 2] = True
     good = np.flatnonzero(~found.rows)
     filled = rows.fill(inside)
-    fitted = Fitted(inside, filled, filled, found, len(X))
+    fitted = Fitted(inside, filled, filled, found)
     trial = Trial(rows, fitted, good, np.ones(6), 0.9, good[:9], np.random.default_rng(0))
     tried = trial._with_entries(np.full(9, wrong[0]))
     np.testing.assert_array_equal(tried[:, 2], trial.truth[:, 2])
@@ -302,7 +302,7 @@ def test_rows_that_belong_to_good_ones_are_told_from_rows_by_chance():
         inside = est._rows.enter(X)
         found = est._rows.judge(X)
         good = np.flatnonzero(~found.rows)
-        fitted = Fitted(inside, inside, est._rows.mend(X)[0], found, len(X))
+        fitted = Fitted(inside, inside, est._rows.mend(X)[0], found)
         trial = Trial(est._rows, fitted, good, np.ones(X.shape[1]), 0.9, good[:20], np.random.default_rng(0))
         flagged = np.flatnonzero(found.rows)
         shares += [trial.by_chance(flagged[np.arange(20) % k]) for k in (len(flagged), 3)]
@@ -317,6 +317,33 @@ def test_intervals_do_not_depend_on_the_order_of_the_rows(known):
     other = KernelRecovery().fit(X[np.random.default_rng(1).permutation(len(X))])
     # Rounding depends on the order, and trials stop where an iteration gains less than 1e-5.
     np.testing.assert_allclose(known._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-4)
+
+
+def test_nor_do_they_where_trials_are_held_against_some_of_the_rows(monkeypatch):
+    """Rows that all lack nothing: those that are filled in together are drawn by their order."""
+    X = np.where(np.isnan(table()[1]), table()[0], table()[1])
+    monkeypatch.setattr(conformal, "AGAINST", 90)
+    monkeypatch.setattr(conformal, "JUDGED", 60)
+    one, other = (KernelRecovery().fit(rows) for rows in (X, X[np.random.default_rng(1).permutation(len(X))]))
+    np.testing.assert_allclose(one._rows.intervals.quantiles, other._rows.intervals.quantiles, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("n", "times"), [(60, conformal.TIMES), (400, 1)])
+def test_few_good_rows_are_tried_several_times_with_other_errors(n, times):
+    X = table(n=n)[1]
+    rows = KernelRecovery(interval=None).fit(X)._rows
+    inside, found = rows.enter(X), rows.judge(X)
+    filled, good = rows.fill(inside), np.flatnonzero(~found.rows)
+    fitted = Fitted(inside, filled, filled, found)
+    trial = conformal._holding_out(rows, fitted, good, np.ones(X.shape[1]), 0.9, 0)
+    held, counts = np.unique(trial.held, return_counts=True)
+    assert held.size == min(conformal.TRIED, int(conformal.SHARE * len(good)))
+    assert (counts == times).all()
+    assert not np.isin(filled[held], trial.against.mender.L).all(axis=1).any()
+    if times > 1:
+        once, again = np.split(trial._with_entries(trial._drawn(rows.partly_wrong(found))), times)
+        np.testing.assert_array_equal(*np.split(trial.truth, times))
+        assert (once != again).any(axis=1).mean() > 0.5
 
 
 def test_intervals_scale_with_the_data(known):

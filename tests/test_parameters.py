@@ -128,7 +128,7 @@ EFFECTS = {
         "scale": (found(), None, (1.0, 3.0), "recovered_"),
         "landmarks": (found(), None, 40, "outlier_scores_"),
         "interval": (given(), 0.9, 0.5, "half_widths_"),
-        "unsure": (given(interval=0.5), "mend", "keep", "recovered_"),
+        "unsure": (given(), "mend", "keep", "recovered_"),
         "max_iter": (found(), 200, 1, "n_iter_"),
         "tol": (found(), 1e-6, 0.5, "n_iter_"),
         "random_state": (found(landmarks=40), 0, 1, "outlier_scores_"),

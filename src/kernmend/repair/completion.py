@@ -8,7 +8,10 @@ All others are filled in one by one, in blocks, against those (`Filler`). This i
 
     minimise over its missing entries a:  log(dist2(a) + eps),   dist2(a) = k(a, a) - k(a, L) (K(L) + eps I)^-1 k(L, a)
 
-The rows that come first are the most complete ones (`fill_table`).
+The rows that come first are the most complete ones (`fill_table`). Where enough of them lack nothing, no rows are
+completed together: those that all others are filled in against are filled in one by one too, and then once more, each
+against all others of them. Without that 6 % missing in breast cancer leave an error of 0.416, with it 0.390; completed
+together they leave 0.386, in 15 times the time.
 """
 
 from collections.abc import Callable, Sequence
@@ -319,13 +322,15 @@ class Filler:
         return out
 
 
-def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp]) -> Array:
+def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp], *, start: Array | None = None) -> Array:
     """Return rows with missing entries filled in as `Filler` does it, each against all rows of `L` but one.
 
-    `left_out` has the number of that row of `L` for each row. `L` has two rows at least.
+    `left_out` has the number of that row of `L` for each row. `L` has two rows at least. `start` are the rows with the
+    first values of their missing entries, near the last ones; None is the nearest rows of `L`.
     """
     others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, left_out)
-    (out, errors), missing = _from_nearest(L, X, N_NEIGHBORS, left_out), np.isnan(X)
+    nearest = _from_nearest(L, X, N_NEIGHBORS, left_out) if start is None else (start.copy(), np.zeros(len(X)))
+    (out, errors), missing = nearest, np.isnan(X)
     for rows in row_blocks(*X.shape, elements=AT_A_TIME):
         some = replace(others, left_out=left_out[rows])
         out[rows] = _moved(some, out[rows], missing[rows], errors[rows], scale)
@@ -344,11 +349,10 @@ def in_turn(n_missing: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 class Filled(NamedTuple):
-    """Rows with missing entries filled in, float64, whether Ctrl-C ended it, and against how many rows most were."""
+    """Rows with missing entries filled in, float64, and whether Ctrl-C ended it."""
 
     A: Array
     interrupted: bool
-    against: int
 
 
 def fill_table(X: Array, *, solving: Showing = no_progress, counting: Showing = no_progress) -> Filled:
@@ -360,28 +364,29 @@ def fill_table(X: Array, *, solving: Showing = no_progress, counting: Showing = 
     A = X.astype(np.float64)
     n_missing = np.isnan(A).sum(axis=1)
     order, done = in_turn(n_missing), int((n_missing == 0).sum())
-    most, against = 0, min(len(A), TOGETHER)
+    first = order[:TOGETHER]
     try:
         if not _are_enough(A[order[:done]], A[order[done:]]):
-            most = min(len(A), TOGETHER)
-            first = order[:most]
             with solving("filling in", MAX_ITER) as callback:
                 result = complete(A[first], max_iter=MAX_ITER, callback=callback)
-            A[first], done = result.A, most
+            A[first], done = result.A, first.size
             if result.stop_reason == "interrupted":
-                return Filled(fill_from(A[first], A), True, against)
+                return Filled(fill_from(A[first], A), True)
         scale = float(np.sqrt(median_observed_squared_distance(X))) or 1.0
         with counting("filling in", len(A)) as callback:
-            while done < len(A):
-                batch = order[done:] if done >= TOGETHER else order[done : 2 * done]
-                reference = A[order[: min(done, TOGETHER)]]
-                A[batch] = Filler(reference, scale).fill(A[batch], callback and partial(_later, callback, done))
+            some = np.flatnonzero(n_missing[first]) if done < first.size else np.zeros(0, dtype=np.intp)
+            while done < first.size:
+                batch = first[done : 2 * done]
+                A[batch] = Filler(A[first[:done]], scale).fill(A[batch], callback and partial(_later, callback, done))
                 done += len(batch)
-                if len(batch) > most:
-                    most, against = len(batch), len(reference)
+            if some.size:  # once more, each against all others: up to now these were the rows before it
+                A[first[some]] = fill_without(A[first], scale, X[first[some]], some, start=A[first[some]])
+            A[order[done:]] = Filler(A[first], scale).fill(
+                A[order[done:]], callback and partial(_later, callback, done)
+            )
     except KeyboardInterrupt:
-        return Filled(fill_from(A[order[:done]], A), True, against)
-    return Filled(A, False, against)
+        return Filled(fill_from(A[order[:done]], A), True)
+    return Filled(A, False)
 
 
 def _are_enough(L: Array, others: Array) -> bool:

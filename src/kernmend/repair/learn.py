@@ -22,7 +22,7 @@ from kernmend.repair.calibrate import (
     calibrate,
     choose_filling,
 )
-from kernmend.repair.completion import TOGETHER, Filled, fill_table, no_progress
+from kernmend.repair.completion import Filled, fill_table, no_progress
 from kernmend.repair.conformal import Fitted, calibrate_intervals
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import Mask, RowMender, leave_units
@@ -78,7 +78,7 @@ class Learner:
 
     def learn_inside(self, X: Array, units: Units, good: Mask = None, wrong: Mask = None) -> "Learned":
         """Return what was learned from rows that are in `units` already; so are the mended ones."""
-        filled, interrupted, against = self.complete(X)
+        filled, interrupted = self.complete(X)
         detector, found = self.find(filled, good, wrong)
         mender = self.mender(units, filled, found.rows)
         kernels, errors = self._kernels(mender), self._errors(X.shape[1])
@@ -104,7 +104,7 @@ class Learner:
         rows = RowMender(
             units, mender, settings, detector, filling, by_entries, tolerance, **budget, unsure=self.unsure
         )
-        return self._mended(rows, Fitted(X, filled, filled, found, against), chosen)
+        return self._mended(rows, Fitted(X, filled, filled, found), chosen)
 
     def find(self, filled: Array, good: Mask = None, wrong: Mask = None) -> tuple[Detector, Found]:
         """Return what tells wrong rows, and what it found of these, which lack nothing."""
@@ -126,7 +126,7 @@ class Learner:
         """Return rows with missing entries filled in."""
         X = X.astype(np.float64, copy=False)
         if not np.isnan(X).any():
-            return Filled(X, False, min(len(X), TOGETHER))
+            return Filled(X, False)
         return fill_table(X, solving=self.solving, counting=self.counting)
 
     def mender(self, units: Units, X: Array, bad: NDArray[np.bool_]) -> Mender:
