@@ -381,9 +381,8 @@ def fill_table(X: Array, *, solving: Showing = no_progress, counting: Showing = 
                 done += len(batch)
             if some.size:  # once more, each against all others: up to now these were the rows before it
                 A[first[some]] = fill_without(A[first], scale, X[first[some]], some, start=A[first[some]])
-            A[order[done:]] = Filler(A[first], scale).fill(
-                A[order[done:]], callback and partial(_later, callback, done)
-            )
+            rest = order[done:]
+            A[rest] = Filler(A[first], scale).fill(A[rest], callback and partial(_later, callback, done))
     except KeyboardInterrupt:
         return Filled(fill_from(A[order[:done]], A), True)
     return Filled(A, False)

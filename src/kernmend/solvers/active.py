@@ -79,9 +79,8 @@ def solve_active(
     try:
         while True:
             now, new = begin.parts.total, begin.would_move(LITTLE * scale) & ~moving
-            alone = (
-                log.iterations == 0 and own.any()
-            )  # Rows that start elsewhere find their place before others follow.
+            # Rows that start elsewhere find their place before others follow.
+            alone = log.iterations == 0 and own.any()
             if not alone:
                 new = begin.still_pulled(new, moving, own, LITTLE * scale)
                 moving |= new
