@@ -34,7 +34,7 @@ from kernmend.detect.amounts import Logarithms
 from kernmend.detect.entries import CONSTANT, Deviations, EntryDetector, ManyEntries
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
-from kernmend.detect.tails import FEWEST, robust_sd
+from kernmend.detect.tails import robust_sd
 from kernmend.linalg.distances import lexicographic, same_as_before
 
 # Number of good rows that are flagged in a clean data set, on average and by all tests together.
@@ -346,12 +346,11 @@ def count_u(count: NDArray[np.intp], d: int) -> Array:
 def distinct(X: Array) -> tuple[Array, NDArray[np.intp]]:
     """Return the distinct rows, and the number among them of each row.
 
-    Copies of a wrong row would predict each other and hide it. Where fewer than `FEWEST` rows differ, all rows
-    are returned.
+    Copies of a wrong row would predict each other and hide it. Of codes, such as 0 and 1, the rarer one is not wrong.
     """
     order = lexicographic(X)
     ordered = X[order]
     first = np.append(True, ~same_as_before(ordered))
     where = np.empty(len(X), dtype=np.intp)
     where[order] = np.cumsum(first) - 1
-    return (ordered[first], where) if np.count_nonzero(first) >= FEWEST else (X, np.arange(len(X)))
+    return ordered[first], where
