@@ -88,24 +88,25 @@ class Plan:
     def after(self, A: Array, bounds: tuple[Array, Array] | None) -> "Plan":
         """Return the plan as it is, or to change nothing where what was chosen moves good rows or no entry at all.
 
-        Bounds that good rows are outside of move them anyway.
+        Bounds that entries, or good rows, are outside of move them anyway.
         """
         if self.lam is None or np.isnan(self.cost):
             return self
+        X = self.problem.X
+        outside = np.zeros(X.shape, dtype=bool) if bounds is None else (bounds[0] > X) | (bounds[1] < X)
         if self.schatten:
-            replaced = replaced_entries(self.problem.X, A)
+            replaced = replaced_entries(X, A)
             changed = float(replaced.mean())
             if changed < FEWEST_CHANGED or (changed < FEWEST_UNSEEN and not _any_row_wrong(self.problem.filled)):
                 return self.without("no entry was found wrong")
-            if prediction_ratio(self.problem, A, replaced, self.lam, self.seed) > TOLD:
+            if not outside.any() and prediction_ratio(self.problem, A, replaced, self.lam, self.seed) > TOLD:
                 return self.without("entries that would change are predicted hardly worse than the others")
         if self.flags is not None:
-            X, good = self.problem.X, ~self.flags
+            good = ~self.flags
             unit = column_units(X) if self.problem.model.by_entry else 1.0  # else that of rows, as the model sees them
             moved = np.nansum(np.square((A - X) / unit, dtype=np.float64), axis=1)
-            inside = bounds is None or not np.any((X[good] < bounds[0]) | (X[good] > bounds[1]))
             typical = float(np.median(moved[good])) * int(good.sum())  # wrong rows that were not found may move
-            if inside and typical > moved[self.flags].sum():
+            if not outside[good].any() and typical > moved[self.flags].sum():
                 return self.without("the rows that look right would have moved more than those that look wrong")
         return self
 
