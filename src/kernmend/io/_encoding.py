@@ -26,6 +26,7 @@ MODULES = (
     "kernmend.detect.scores",
     "kernmend.detect.detector",
     "kernmend.detect.entries",
+    "kernmend.detect.expectations",
     "kernmend.detect.groups",
     "kernmend.detect.rows",
     "kernmend.detect.tails",
