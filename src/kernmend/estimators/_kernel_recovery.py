@@ -15,7 +15,7 @@ from kernmend.large import dask as lazy
 from kernmend.large import landmarks as large
 from kernmend.repair.calibrate import Calibration, calibrate
 from kernmend.repair.learn import Learned, Learner
-from kernmend.repair.row_mender import Mask, RowMender, blocks
+from kernmend.repair.row_mender import Mask, RowMender
 from kernmend.repair.units import Units, resolve_bounds
 
 
@@ -241,17 +241,6 @@ class KernelRecovery(Explained, KernelModel):
         self.n_samples_seen_ = seen + len(X)
         return self
 
-    def _mend_rows(self, X: Array) -> Array:
-        """Return rows mended against the good ones of the fit; one that fits comes back as it is."""
-        out = np.empty_like(X)
-        for rows in blocks(X.shape[0]):
-            out[rows] = self._rows.mend(X[rows])[0]
-        return out
-
-    def _score_rows(self, X: Array) -> Array:
-        """Return -log10 of the chance of a good row being as far out as each row."""
-        return np.concatenate([self._rows.judge(X[rows]).scores for rows in blocks(X.shape[0])])
-
     @property
     def _units(self) -> Units:
         return self._rows.units
@@ -290,7 +279,7 @@ class KernelRecovery(Explained, KernelModel):
         known = (None if mask is None else mask[landmarks] for mask in (good, wrong))
         learned = learner.learn(X[landmarks], *known)
         self._store(learned)
-        with self._counting("mending", X.shape[0] - landmarks.size) as callback:
+        with self._counting("mending", X.shape[0] - landmarks.size, "flagged") as callback:
             self.recovered_, per_row, interrupted = large.mend_others(
                 learned.rows, X, landmarks, learned.recovered, learned.per_row, good, wrong, callback
             )
