@@ -207,10 +207,10 @@ class KernelRecovery(Explained, KernelModel):
 
         The first call is a fit, unless there was one. Each later one scores and mends the rows of `X` against the
         landmarks, good rows of which there are at most `landmarks` (2,000 if "auto"). Then rows of `X` that are not
-        flagged and lack nothing become landmarks, drawn at random where they are more than a quarter of `landmarks`,
-        and as many of the oldest are forgotten. How rows are scored and mended stays, but is chosen anew, from
-        landmarks and batch together, while nothing was ever flagged, and when the share of flagged rows is over 0.2
-        from what it was.
+        flagged and lack nothing (filled in, where every row lacks something) become landmarks, drawn at random where
+        they are more than a quarter of `landmarks`, and as many of the oldest are forgotten. How rows are scored and
+        mended stays, but is chosen anew, from landmarks and batch together, while nothing was ever flagged, and when
+        the share of flagged rows is over 0.2 from what it was.
 
         `recovered_`, `outlier_scores_`, `outliers_` are those of the rows of this call; `lam_`, `rho_`, `rank_` and
         `objective_` of the last choice.

@@ -88,17 +88,18 @@ class Learner:
         partly = found.rows & ~found.whole & by_entries & (self.error == "auto" or errors[0] is EntryError)
         whole, filling = found.rows & ~partly, None
         enough = mender.L.shape[0] < X.shape[0] and not interrupted
+        evidence = Evidence(mender.L, filled[whole], mender.fixed_lam, mender.fixed_cutoff, mender.bounds, detector)
         if whole.any() and enough:
-            fixed = mender.fixed_lam, mender.fixed_cutoff, mender.bounds
             with self.counting("calibrating", TRIALS) as callback:
-                evidence = Evidence(mender.L, filled[whole], *fixed, detector)
                 chosen = self.choose(evidence, kernels=kernels, errors=errors, seed=self.seed, callback=callback)
         if partly.any() and enough:
             try:
                 with self.counting("calibrating", 0, ""):
-                    filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
+                    entries = found.entries[partly]
+                    filling = choose_filling(evidence, entries, detector.expected, kernels, seed=self.seed)
             except KeyboardInterrupt:  # by what the other entries of a row say, then
                 chosen = chosen._replace(interrupted=True)
+        del evidence  # as large as its eigendecompositions
         settings = filling if filling is not None and not whole.any() else chosen.settings
         tolerance = CHANGED * float(np.sqrt(mender.median / X.shape[1]))
         budget: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
