@@ -68,6 +68,12 @@ def test_a_bar_fits_a_terminal_of_80_columns(wide_terminal, capsys, label):
     assert max(map(len, lines)) <= 80
 
 
+def test_what_was_stopped_before_its_first_step_has_its_length(wide_terminal, capsys):
+    with counting_bar("calibrating", 40):
+        pass
+    assert "0/40" in capsys.readouterr().err.split("\n")[0]
+
+
 def test_a_bar_of_unknown_length_is_gone_when_it_ends(wide_terminal, capsys):
     with counting_bar("finding", 0):
         pass

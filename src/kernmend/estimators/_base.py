@@ -263,9 +263,11 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
                 stacklevel=3,
             )
         elif self.stop_reason_ == "interrupted":
-            warnings.warn(
-                f"interrupted: the result is what {self.n_iter_} of {self.max_iter} iterations gave", stacklevel=3
-            )
+            warnings.warn(f"interrupted: {self._interrupted()}", stacklevel=3)
+
+    def _interrupted(self) -> str:
+        """Return in words what the result is after Ctrl-C."""
+        return f"the result is what {self.n_iter_} of {self.max_iter} iterations gave"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "recovered_")

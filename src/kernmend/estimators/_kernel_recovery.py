@@ -241,6 +241,9 @@ class KernelRecovery(Explained, KernelModel):
         self.n_samples_seen_ = seen + len(X)
         return self
 
+    def _interrupted(self) -> str:
+        return "what was being chosen is the best so far, and rows that were not reached are as they came"
+
     @property
     def _units(self) -> Units:
         return self._rows.units

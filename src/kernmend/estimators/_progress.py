@@ -58,7 +58,8 @@ def counting_bar(description: str, total: int, label: str = "") -> Iterator[Call
             progress.update(task, completed=done, value=f"{value:.6g}", total=max(total, done))
 
         yield update
-        progress.update(task, total=progress.tasks[0].completed)  # stopping early is not stopping short
+        done = progress.tasks[0].completed
+        progress.update(task, total=done or total or None)  # stopping early is not stopping short
 
 
 @contextmanager
