@@ -242,7 +242,7 @@ def test_ctrl_c_between_blocks_keeps_what_is_done(monkeypatch):
 
     mend_rows = RowMender.mend
     monkeypatch.setattr(RowMender, "mend", interrupted)
-    with pytest.warns(UserWarning, match="interrupted"):
+    with pytest.warns(UserWarning, match="interrupted: what was being chosen is the best so far"):
         est = KernelRecovery(landmarks=200).fit(X)
     assert est.stop_reason_ == "interrupted"
     assert np.isfinite(est.recovered_).all()
