@@ -89,6 +89,16 @@ def test_many_new_rows_are_counted(fitted, many, capsys, monkeypatch, call):
     assert f"{len(many)}/{len(many)}" in capsys.readouterr().err
 
 
+def test_rows_that_are_only_judged_are_counted(many, capsys):
+    filled = np.where(np.isnan(many), 0.0, many)
+    found = KernelRecovery(landmarks=100, verbose=1)._find_only(filled)
+    assert f"{len(many)}/{len(many)} flagged = " in capsys.readouterr().err
+    quiet = KernelRecovery(landmarks=100)._find_only(filled)
+    assert capsys.readouterr().err == ""
+    for one, other in zip(found, quiet, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_search_counts_new_rows_too(many, capsys):
     X = make_cubic_surface(60, 4, random_state=0)
     search = RecoverySearch(n_iter=2, n_splits=1).fit(X)

@@ -352,7 +352,8 @@ class KernelRecovery(Explained, KernelModel):
             rows, found = learner.find_only(X if landmarks is None else X[landmarks])
             if landmarks is None:
                 return found.scores, found.rows, rows.detector.threshold, found.suspects
-            scores, flags, suspects = large.judge_others(rows, X, landmarks, found)
+            with self._counting("judging", len(X), "flagged") as callback:
+                scores, flags, suspects = large.judge_others(rows, X, landmarks, found, callback)
         threshold = rows.detector.threshold
         if self.contamination == 0:
             flags, threshold = np.zeros_like(flags), max(threshold, float(scores.max()))

@@ -119,7 +119,8 @@ class Learner:
         """Return what judges rows as a fit would, and what it found of these; nothing is chosen for mending."""
         units = self.units(X)
         filled = self.complete(units.enter(X)).A
-        detector, found = self.find(filled)
+        with self.counting("finding", 0, ""):
+            detector, found = self.find(filled)
         middle = Settings(RBF(1.0), 1e-5, RowError, 0.5)
         mender = self.mender(units, filled, found.rows)
         return RowMender(units, mender, middle, detector, None, False, np.inf, self.max_iter, self.tol), found
