@@ -106,15 +106,30 @@ def costs(sizes: Sequence[tuple[int, int]]) -> None:
 
 def picture(path: Path, sizes: Sequence[int]) -> None:
     """Draw CPU seconds against rows, 5 columns, with nothing and with 2 % missing."""
+    curves = {}
+    for share in SHARES[:2]:
+        curves[share] = [in_a_process(n, 5, share)["seconds"] for n in sizes]
+        print(
+            f"{share:.0%} missing: " + ", ".join(f"{n:,}: {s:.2f}" for n, s in zip(sizes, curves[share], strict=True))
+        )
+    draw(path, sizes, curves)
+
+
+def draw(path: Path, sizes: Sequence[int], curves: dict[float, list[float]]) -> None:
+    """Draw seconds against rows for each share that is missing."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes: Any = figure.subplots()
-    for share in SHARES[:2]:
-        seconds = [in_a_process(n, 5, share)["seconds"] for n in sizes]
-        print(f"{share:.0%} missing: " + ", ".join(f"{n:,}: {s:.2f}" for n, s in zip(sizes, seconds, strict=True)))
+    for share, seconds in curves.items():
         axes.loglog(sizes, seconds, marker="o", label=f"{share:.0%} missing" if share else "nothing missing")
     axes.set(xlabel="rows (5 columns)", ylabel="CPU seconds of one fit")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter(NullFormatter())
+    axes.tick_params(axis="x", labelrotation=45)
     axes.legend()
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=150)
@@ -129,7 +144,8 @@ def cases() -> Iterator[tuple[str, np.ndarray, float]]:
         surfaces = [cubic_surface(seed, 120, 30, latent) for seed in range(100, 105)]
         yield f"five cubic surfaces, {latent} latent, 600 × 30", np.vstack(surfaces), share
     yield "digits, 1,797 × 64", load_digits().data / 16.0, 0.3
-    yield "breast cancer, 569 × 30", _standard(load_breast_cancer().data), 0.3
+    for share in (0.06, 0.3):
+        yield "breast cancer, 569 × 30", _standard(load_breast_cancer().data), share
     yield "noisy cubic surface, 3,000 × 30", table(3000, 30, 0.0, wrong=0.0)[0], 0.1
     yield "noisy cubic surface, 1,000 × 5", table(1000, 5, 0.0, wrong=0.0)[0], 0.1
     roll = _standard(make_surface("swiss roll", 3000).X)

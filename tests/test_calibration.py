@@ -271,7 +271,7 @@ def test_ctrl_c_while_choosing_how_to_fill_in_wrong_entries_keeps_the_fit(monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kernmend.repair.learn.choose_filling", stop)
-    with pytest.warns(UserWarning, match="interrupted"):
+    with pytest.warns(UserWarning, match="interrupted: what was being chosen is the best so far"):
         est = KernelRecovery().fit(X)
     assert est.stop_reason_ == "interrupted"
     assert est.outliers_[:6].all()

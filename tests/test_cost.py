@@ -125,3 +125,37 @@ def test_fewer_rows_are_held_out_where_they_are_wide(d, monkeypatch):
     assert FEWEST_INJECTED <= n <= MAX_INJECTED
     assert n in (FEWEST_INJECTED, MAX_INJECTED) or n == ENOUGH_ENTRIES // d
     assert n * d >= ENOUGH_ENTRIES - d or n == MAX_INJECTED
+
+
+def test_the_same_part_is_mended_by_the_same_mender():
+    """So that a kernel is decomposed once, also where wrong entries and wrong rows are both tried."""
+    X, bad = gaussian_noise(make_cubic_surface(80, 5, random_state=0), 0.1, random_state=1)
+    evidence = Evidence(X[~bad], X[bad], 0.1, 1e-3, (X.min(axis=0), X.max(axis=0)))
+    held, mender, _ = evidence.part(7)
+    injection, again = evidence.hold_out(7), evidence.part(7)
+    assert injection.mender is mender is again[1]
+    np.testing.assert_array_equal(held, again[0])
+    np.testing.assert_array_equal(held, injection.held)
+    assert (mender.fixed_lam, mender.fixed_cutoff, mender.bounds) == (0.1, 1e-3, evidence.bounds)
+    fresh = Evidence(X[~bad], X[bad], 0.1, 1e-3, evidence.bounds)
+    assert fresh.part(7)[1] is not mender
+    assert (fresh.hold_out(7).donors == injection.donors).all()  # what is known does not change what is drawn
+    other = evidence.part(8)[1]
+    assert other is not mender
+    assert not np.array_equal(other.L, mender.L)
+    rows = {row.tobytes() for row in X[~bad]}
+    assert {row.tobytes() for row in held} | {row.tobytes() for row in mender.L} == rows  # every good row, once
+    assert len(held) + len(mender.L) == len(rows)
+
+
+@pytest.mark.parametrize("refit", [0.0, 0.6])
+def test_flagged_rows_are_mended_once_by_the_same_settings(refit, monkeypatch):
+    X, bad = gaussian_noise(make_cubic_surface(80, 20, random_state=0), 0.1, random_state=1)
+    injection = Evidence(X[~bad], X[bad]).hold_out(0)
+    settings = Settings(RBF(0.1 / injection.mender.median), 1e-4, EntryError, 0.5, refit)
+    expected = injection.mender.mend(injection.donors, settings, max_iter=25, tol=1e-4)
+    mended, mend = [], Mender.mend
+    monkeypatch.setattr(Mender, "mend", lambda self, *args, **kw: mended.append(args[1]) or mend(self, *args, **kw))
+    for _ in range(2):
+        np.testing.assert_array_equal(injection._refitted(settings), expected)
+    assert mended == [Settings(settings.kernel, 1e-4, EntryError, 0.5)]

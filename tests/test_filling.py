@@ -247,8 +247,8 @@ def test_progress_counts_all_rows(monkeypatch):
     seen = []
 
     @contextmanager
-    def counting(description, total):
-        assert (description, total) == ("filling in", 300)
+    def counting(description, total, label):
+        assert (description, total, label) == ("filling in", 300, "")
         yield lambda done, share: seen.append((done, share))
 
     fill_table(with_holes(300, 6, 0.05)[2], counting=counting)

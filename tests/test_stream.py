@@ -59,6 +59,22 @@ def test_a_turning_circle_is_followed(first_bad):
     assert (est.predict(X)[~wrong] == 1).all()
 
 
+def test_batches_in_which_every_row_lacks_something_are_followed_too():
+    mix, est = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.5], [0.5, 0.0, 1.0]]), KernelRecovery(landmarks=300, scale=None)
+    for k in range(40):
+        points, wrong = batch(k)
+        X = np.hstack([points, points @ mix])
+        hidden = np.random.default_rng([9, k]).integers(0, 6, len(X))
+        truth, X[np.arange(len(X)), hidden] = X.copy(), np.nan
+        est.partial_fit(X)
+    assert (wrong == est.outliers_).all()
+    landmarks = est._rows.mender.L
+    assert not np.isnan(landmarks).any()
+    assert np.median(distance(landmarks[:, :3], 39)) < 0.1  # where the circle is, not where it was at first
+    filled = np.isnan(X) & ~wrong[:, np.newaxis]
+    assert np.abs(est.recovered_ - truth)[filled].max() < 0.01
+
+
 @pytest.mark.usefixtures("quick_calibration")
 def test_the_same_seed_gives_the_same_result():
     def run(seed):

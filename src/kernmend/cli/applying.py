@@ -36,6 +36,7 @@ def run_apply(
     """Mend one file after the other with a model from disk; those that are done stay when a later one fails."""
     with session(options) as started:
         estimator = _load(model)
+        estimator.verbose = int(options["progress"])
         if follow and not hasattr(estimator, "partial_fit"):
             raise Refused(f"{model} is of a method that cannot follow drift: kernel can")
         targets, pages = find_targets(sources, output), find_beside(sources, report, "--report", ".html")
@@ -47,9 +48,9 @@ def run_apply(
             data, order = _read_for_model(source, options, estimator)
             with failing(estimator):
                 X = data.X[:, order]
-                A, flags, scores = _apply(estimator, X, follow)
+                told = page is not None or log is not None
+                A, flags, scores, cells = _apply(estimator, X, order, follow=follow, cells=told)
                 A = settle(A[:, np.argsort(order)], data)
-                cells = None if follow or (page is None and log is None) else _cells_of(estimator, X, order)
             found = Found(scores, flags, cells)
             facts = cli_words.facts("apply", data, flags, scores) | {"model": str(model)}
             facts |= cli_words.changes(differing(A, data.X), data.X)
@@ -68,21 +69,23 @@ def run_apply(
             tell(options, facts, lambda facts=facts, data=data: cli_words.of_apply(facts, data))
 
 
-def _apply(estimator: Any, X: Array, follow: bool) -> tuple[Array, Any, Array]:
-    """Return the rows mended, which do not fit, and their scores; the model as it is, or following."""
+def _apply(estimator: Any, X: Array, order: list[int], *, follow: bool, cells: bool) -> tuple[Array, Any, Array, Any]:
+    """Return the rows mended, which do not fit, their scores, and what is told of each cell that was changed, if asked.
+
+    The model stays as it is, or follows. Cells are told by the columns of the data; None without.
+    """
     if follow:
         estimator.partial_fit(X)
-        return estimator.recovered_, estimator.outliers_, estimator.outlier_scores_
-    return estimator.transform(X), estimator.predict(X) == -1, -estimator.score_samples(X)
-
-
-def _cells_of(estimator: Any, X: Array, order: list[int]) -> Any:
-    """Return what a model tells of each cell that it changes in new rows, by the columns of the data; None without."""
+        return estimator.recovered_, estimator.outliers_, estimator.outlier_scores_, None
     if not hasattr(estimator, "changes_of"):
-        return None
-    records = estimator.changes_of(X).records.copy()
+        samples = estimator.score_samples(X)
+        return estimator.transform(X), samples + estimator.threshold_ < 0, -samples, None
+    A, scores, changes = estimator._apply(X, listed=cells)
+    if changes is None:
+        return A, scores > estimator.threshold_, scores, None
+    records = changes.records.copy()
     records["column"] = np.array(order)[records["column"]]
-    return records[np.lexsort((records["column"], records["row"]))]
+    return A, scores > estimator.threshold_, scores, records[np.lexsort((records["column"], records["row"]))]
 
 
 def _report_applied(

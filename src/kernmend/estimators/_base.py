@@ -201,9 +201,14 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         """Return a context that gives a callback for the solver: a progress bar if `verbose`, else None."""
         return progress_bar(description, total) if self.verbose else nullcontext()
 
-    def _counting(self, description: str, total: int) -> AbstractContextManager[Callable[[int, float], None] | None]:
-        """Return a context that gives a callback for work that counts its steps."""
-        return counting_bar(description, total) if self.verbose else nullcontext()
+    def _counting(
+        self, description: str, total: int, label: str = "left"
+    ) -> AbstractContextManager[Callable[[int, float], None] | None]:
+        """Return a context that gives a callback for work that counts its steps.
+
+        `label` says what the number is that the callback gets with the count. A `total` of 0 is not known.
+        """
+        return counting_bar(description, total, label) if self.verbose else nullcontext()
 
     def _keep(self, result: SolverResult, dtype: Any) -> None:
         """Store what a solver found."""
@@ -258,9 +263,11 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
                 stacklevel=3,
             )
         elif self.stop_reason_ == "interrupted":
-            warnings.warn(
-                f"interrupted: the result is what {self.n_iter_} of {self.max_iter} iterations gave", stacklevel=3
-            )
+            warnings.warn(f"interrupted: {self._interrupted()}", stacklevel=3)
+
+    def _interrupted(self) -> str:
+        """Return in words what the result is after Ctrl-C."""
+        return f"the result is what {self.n_iter_} of {self.max_iter} iterations gave"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "recovered_")

@@ -1,7 +1,7 @@
 """The estimator that most users call: find and mend."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from kernmend.large import dask as lazy
 from kernmend.large import landmarks as large
 from kernmend.repair.calibrate import Calibration, calibrate
 from kernmend.repair.learn import Learned, Learner
-from kernmend.repair.row_mender import Mask, RowMender, blocks
+from kernmend.repair.row_mender import Mask
 from kernmend.repair.units import Units, resolve_bounds
 
 
@@ -54,7 +54,8 @@ class KernelRecovery(Explained, KernelModel):
         spikes), "kernel" (all of it, in the kernel space: the paper's), or a subclass of
         `kernmend.model.errors.RowSum`. "auto" chooses between rows and entries, from 3 features on.
     contamination : float or "auto", default="auto"
-        Share of the rows to flag. "auto" flags by chance: see `alpha`. 0 flags nothing and only fills in.
+        Share of the rows to flag. "auto" flags by chance: see `alpha`. 0 flags none of the rows of the fit and only
+        fills in.
     alpha : float, default=0.05
         How many good rows of a clean data set may be flagged, on average.
     bounds : None, (low, high) or "data", default=None
@@ -207,10 +208,10 @@ class KernelRecovery(Explained, KernelModel):
 
         The first call is a fit, unless there was one. Each later one scores and mends the rows of `X` against the
         landmarks, good rows of which there are at most `landmarks` (2,000 if "auto"). Then rows of `X` that are not
-        flagged and lack nothing become landmarks, drawn at random where they are more than a quarter of `landmarks`,
-        and as many of the oldest are forgotten. How rows are scored and mended stays, but is chosen anew, from
-        landmarks and batch together, while nothing was ever flagged, and when the share of flagged rows is over 0.2
-        from what it was.
+        flagged and lack nothing (filled in, where every row lacks something) become landmarks, drawn at random where
+        they are more than a quarter of `landmarks`, and as many of the oldest are forgotten. How rows are scored and
+        mended stays, but is chosen anew, from landmarks and batch together, while nothing was ever flagged, and when
+        the share of flagged rows is over 0.2 from what it was.
 
         `recovered_`, `outlier_scores_`, `outliers_` are those of the rows of this call; `lam_`, `rho_`, `rank_` and
         `objective_` of the last choice.
@@ -241,16 +242,8 @@ class KernelRecovery(Explained, KernelModel):
         self.n_samples_seen_ = seen + len(X)
         return self
 
-    def _mend_rows(self, X: Array) -> Array:
-        """Return rows mended against the good ones of the fit; one that fits comes back as it is."""
-        out = np.empty_like(X)
-        for rows in blocks(X.shape[0]):
-            out[rows] = self._rows.mend(X[rows])[0]
-        return out
-
-    def _score_rows(self, X: Array) -> Array:
-        """Return -log10 of the chance of a good row being as far out as each row."""
-        return np.concatenate([self._rows.judge(X[rows]).scores for rows in blocks(X.shape[0])])
+    def _interrupted(self) -> str:
+        return "what was being chosen is the best so far, and rows that were not reached are as they came"
 
     @property
     def _units(self) -> Units:
@@ -290,20 +283,31 @@ class KernelRecovery(Explained, KernelModel):
         known = (None if mask is None else mask[landmarks] for mask in (good, wrong))
         learned = learner.learn(X[landmarks], *known)
         self._store(learned)
-        with self._counting("mending", X.shape[0] - landmarks.size) as callback:
+        good = self._certainly_good(len(X), good, wrong)
+        with self._counting("mending", X.shape[0] - landmarks.size, "flagged") as callback:
             self.recovered_, per_row, interrupted = large.mend_others(
                 learned.rows, X, landmarks, learned.recovered, learned.per_row, good, wrong, callback
             )
         del self.entry_scores_
         self.__dict__.update(per_row)
+        if self.contamination == 0:  # no row is above the threshold, as where all rows are compared with each other
+            highest = float(self.outlier_scores_[~self.outliers_].max(initial=0.0))
+            detector = replace(learned.rows.detector, threshold=max(highest, self.threshold_))
+            self._rows, self.threshold_ = replace(learned.rows, detector=detector), detector.threshold
         if interrupted:
             self.stop_reason_ = "interrupted"
+
+    def _certainly_good(self, n: int, good: Mask = None, wrong: Mask = None) -> Mask:
+        """Return which of n rows of a fit are not flagged whatever their score: all unknown ones if none is to be."""
+        if self.contamination != 0:
+            return good
+        return np.ones(n, dtype=bool) if wrong is None else ~wrong
 
     def _store(self, learned: Learned) -> None:
         """Set everything that follows from what was learned."""
         rows = learned.rows
         mender, settings = rows.mender, rows.settings
-        self._rows: RowMender = rows
+        self._rows = rows
         self._share = learned.flagged_share
         self.recovered_, self.threshold_ = learned.recovered, rows.detector.threshold
         self.__dict__.update(learned.per_row)
@@ -348,5 +352,9 @@ class KernelRecovery(Explained, KernelModel):
             rows, found = learner.find_only(X if landmarks is None else X[landmarks])
             if landmarks is None:
                 return found.scores, found.rows, rows.detector.threshold, found.suspects
-            scores, flags, suspects = large.judge_others(rows, X, landmarks, found)
-        return scores, flags, rows.detector.threshold, suspects
+            with self._counting("judging", len(X), "flagged") as callback:
+                scores, flags, suspects = large.judge_others(rows, X, landmarks, found, callback)
+        threshold = rows.detector.threshold
+        if self.contamination == 0:
+            flags, threshold = np.zeros_like(flags), max(threshold, float(scores.max()))
+        return scores, flags, threshold, suspects

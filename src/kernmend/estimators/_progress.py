@@ -2,31 +2,64 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
 
 from kernmend.solvers import IterationRecord
 
 
-@contextmanager
-def counting_bar(description: str, total: int, label: str = "left") -> Iterator[Callable[[int, float], None]]:
-    """Show a bar until the block ends; call the yielded object with the number of steps done and the latest value."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def seconds_left(elapsed: float, done: float, total: float) -> float:
+    """Return how long the rest takes if each step of it takes as long as those up to now did on average.
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn(f"{label} = {{task.fields[value]}}"),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(description, total=total, value="...")
+    The last steps alone say less: settings are tried several at a time and told one by one, blocks differ in size.
+
+    >>> seconds_left(10.0, 200, 1000)
+    40.0
+    """
+    return elapsed * max(total - done, 0.0) / done
+
+
+def _clock(task: Any) -> str:
+    """Return the time that is left, or what it took; nothing is known before the first step."""
+    took, known = task.elapsed or 0.0, task.total is not None
+    if known and not task.finished:
+        if not task.completed:
+            return "-:--:--"
+        took = seconds_left(took, task.completed, task.total)
+    return str(timedelta(seconds=int(took)))
+
+
+@contextmanager
+def counting_bar(description: str, total: int, label: str = "") -> Iterator[Callable[[int, float], None]]:
+    """Show a bar until the block ends; call the yielded object with the number of steps done and the latest value.
+
+    The value is shown behind the `label`, if there is one. With a `total` of 0 it is not known how many steps there
+    are: the bar says that work goes on, and for how long, and is gone when that ends.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+    from rich.text import Text
+
+    class Clock(ProgressColumn):
+        max_refresh = 0.5
+
+        def render(self, task: Any) -> Text:
+            return Text(_clock(task), style="progress.remaining")
+
+    columns: list[ProgressColumn | str] = [TextColumn("{task.description}"), BarColumn(bar_width=24)]
+    if total:
+        columns.append(MofNCompleteColumn())
+    if label:
+        columns.append(TextColumn(f"{label} = {{task.fields[value]}}"))
+    with Progress(*columns, Clock(), console=Console(stderr=True), transient=not total) as progress:
+        task = progress.add_task(description, total=total or None, value="...")
 
         def update(done: int, value: float) -> None:
             progress.update(task, completed=done, value=f"{value:.6g}", total=max(total, done))
 
         yield update
-        progress.update(task, total=progress.tasks[0].completed)  # stopping early is not stopping short
+        done = progress.tasks[0].completed
+        progress.update(task, total=done or total or None)  # stopping early is not stopping short
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from kernmend._typing import Array
 from kernmend._validation import check_count, check_known, check_recovery
 from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
 from kernmend.estimators._kernel_recovery import KernelRecovery
@@ -134,12 +133,6 @@ class RecoverySearch(Explained, NewRowsRecovery):
             tried = len(self.cv_results_.get("params", []))
             warnings.warn(f"interrupted: the best of {tried} of {self.n_iter + 1} settings was taken", stacklevel=2)
         return self
-
-    def _mend_rows(self, X: Array) -> Array:
-        return self.best_estimator_._mend_rows(X)
-
-    def _score_rows(self, X: Array) -> Array:
-        return self.best_estimator_._score_rows(X)
 
     def _choose(
         self, evidence: Evidence, *, kernels: Sequence[Kernel], errors: Sequence[type[RowSum]], seed: int, callback: Any

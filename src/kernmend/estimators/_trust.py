@@ -1,6 +1,7 @@
 """What was changed, why, and how sure that is: the attributes and calls that estimators of flagged rows share."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from kernmend.large import dask as lazy
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.changes import CHANGE, Changes, Reasons, changed_entries
 from kernmend.repair.explain import CellReason, Explanation, sentences
-from kernmend.repair.row_mender import ONE, SEVERAL, WHOLE, RowMender, blocks
+from kernmend.repair.row_mender import BLOCK, ONE, SEVERAL, WHOLE, RowMender, blocks
 
 # Number of good rows that an explanation names.
 NEAREST = 5
@@ -83,21 +84,57 @@ class Explained:
         Changes
             One record for each value, in order of row and column.
         """
+        changes: Changes = self._apply(X)[2]
+        return changes
+
+    def _apply(self, X: Any, *, listed: bool = True) -> tuple[Array, Array, Any]:
+        """Return rows mended as `transform` does it, their scores, and if asked the list of what was changed.
+
+        All of it is found in one pass: mending takes longest.
+        """
         est: Any = self
         check_is_fitted(est)
         labels, X = row_names(X), est._validate(X, reset=False)
-        parts, old, new, numbers = [], [], [], []
-        with est._far_values(X):
+        out, scores, parts = np.empty_like(X), np.empty(len(X)), []
+        with est._far_values(X), self._counting_rows("mending", len(X)) as count:
             for some in blocks(len(X)):
-                A, found = self._row_mender.mend(X[some], entry_scores=True)
-                which = np.flatnonzero((np.not_equal(A, X[some]) | found["unsure_"]).any(axis=1))
-                parts.append({name: found[name][which] for name in OF_ROWS if name in found})
-                old.append(X[some][which])
-                new.append(A[which])
-                numbers.append(some.start + which)
+                A, found = self._row_mender.mend(X[some], entry_scores=listed)
+                out[some], scores[some] = A, found["outlier_scores_"]
+                if listed:
+                    which = np.flatnonzero((np.not_equal(A, X[some]) | found["unsure_"]).any(axis=1))
+                    told = {name: found[name][which] for name in OF_ROWS if name in found}
+                    parts.append({"numbers": some.start + which, **told})
+                count(some.stop)
+        if not listed:
+            return out, scores, None
         together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        rows, before, after = (np.concatenate(each) for each in (numbers, old, new))
-        return list_changes(est, rows, before, after, together, labels)
+        rows = together.pop("numbers")
+        return out, scores, list_changes(est, rows, X[rows], out[rows], together, labels)
+
+    def _mend_rows(self, X: Array) -> Array:
+        """Return rows mended against the good ones of the fit; one that fits comes back as it is."""
+        out = np.empty_like(X)
+        with self._counting_rows("mending", len(X)) as count:
+            for some in blocks(len(X)):
+                out[some] = self._row_mender.mend(X[some])[0]
+                count(some.stop)
+        return out
+
+    def _score_rows(self, X: Array) -> Array:
+        """Return -log10 of the chance of a good row being as far out as each row."""
+        scores = np.empty(len(X))
+        with self._counting_rows("judging", len(X)) as count:
+            for some in blocks(len(X)):
+                scores[some] = self._row_mender.judge(X[some]).scores
+                count(some.stop)
+        return scores
+
+    @contextmanager
+    def _counting_rows(self, description: str, n: int) -> Iterator[Callable[[int], None]]:
+        """Give what is told how many of n rows are done; with `verbose` a bar shows it, of several blocks."""
+        est: Any = self
+        with est._counting(description, n, "") if n > BLOCK else nullcontext() as callback:
+            yield (lambda done: None) if callback is None else (lambda done: callback(done, 0.0))
 
     @property
     def confidence_(self) -> Array:

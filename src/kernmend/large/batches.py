@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.large.landmarks import mend_in_blocks
@@ -41,9 +42,21 @@ def follow(
         learned = learner.learn_inside(np.vstack([L, draw(inside, most, rng)]), rows.units)
         L, rows = L[~learned.per_row["outliers_"][: len(L)]], learned.rows
         recovered, found = mend_in_blocks(rows, X)
-    good = inside[~found["outliers_"] & ~np.isnan(inside).any(axis=1)]
-    fresh = draw(good, max(1, int(FRESH * most)), rng)
+    fresh = draw(_usable(rows, inside, recovered, ~found["outliers_"]), max(1, int(FRESH * most)), rng)
     return Batch(settle(learner, rows, np.vstack([L, fresh])[-most:]), recovered.astype(X.dtype), found, learned)
+
+
+def _usable(rows: RowMender, inside: Array, recovered: Array, good: NDArray[np.bool_]) -> Array:
+    """Return the rows of a batch that may become landmarks: good ones that lack nothing, filled in ones if none does.
+
+    What is filled in lies where the landmarks already are, and so follows less than what was observed.
+    """
+    whole = good & ~np.isnan(inside).any(axis=1)
+    if whole.any():
+        return inside[whole]
+    filled = np.where(np.isnan(inside), rows.enter(recovered), inside)[good]
+    out: Array = filled[~np.isnan(filled).any(axis=1)]  # unsure values may have been left blank
+    return out
 
 
 def draw(rows: Array, most: int, rng: np.random.Generator) -> Array:

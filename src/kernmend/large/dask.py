@@ -107,7 +107,8 @@ def mend_block(model: Any, block: Any, start: int) -> tuple[Any, ...]:
     known = {name: getattr(model, name)[low:high].astype(dtype) for name, dtype in _of_rows(model).items()}
     places, recovered = model._landmark_rows[low:high] - start, known.pop("recovered_")
     with model._far_values(X):
-        mended, found, interrupted = landmarks.mend_others(model._rows, X, places, recovered, known, first=start)
+        good = model._certainly_good(len(X))
+        mended, found, interrupted = landmarks.mend_others(model._rows, X, places, recovered, known, good, first=start)
     if interrupted:
         raise KeyboardInterrupt
     return (mended, *found.values())

@@ -111,10 +111,20 @@ def mend_in_blocks(rows: RowMender, X: Array) -> tuple[Array, dict[str, Any]]:
     return np.concatenate([part[0] for part in parts]), found
 
 
-def judge_others(rows: RowMender, X: Array, landmarks: NDArray[np.intp], found: Found) -> tuple[Array, Array, Array]:
+def judge_others(
+    rows: RowMender,
+    X: Array,
+    landmarks: NDArray[np.intp],
+    found: Found,
+    callback: Callable[[int, float], None] | None = None,
+) -> tuple[Array, Array, Array]:
     """Return scores, flags and suspects of all rows: those found of the landmarks, and what these say of the others."""
-    judged = [rows.judge(X[some]) for some in blocks(len(X))]
-    out = []
+    judged, out, flagged = [], [], 0
+    for some in blocks(len(X)):
+        judged.append(rows.judge(X[some]))
+        flagged += int(judged[-1].rows.sum())
+        if callback is not None:
+            callback(some.stop, flagged / some.stop)
     for name in ("scores", "rows", "suspects"):
         values = np.concatenate([getattr(part, name) for part in judged])
         values[landmarks] = getattr(found, name)

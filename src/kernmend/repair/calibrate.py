@@ -106,18 +106,28 @@ class Evidence:
     cutoff: float | None = None
     bounds: tuple[Array, Array] | None = None
     judge: Judge | None = None
+    _menders: dict[tuple[int, int], Mender] = field(default_factory=dict, repr=False, compare=False)
 
     def hold_out(self, seed: int, most: int = MAX_INJECTED) -> "Injection":
         """Return a random part of the good rows, ready to be corrupted, with the others as reference."""
-        rng = np.random.default_rng(seed)
-        good, flagged = in_order(self.good), in_order(self.flagged)
-        n = good.shape[0]
-        order = rng.permutation(n)
-        held = order[: max(1, min(most, int(HELD_OUT * n)))]
-        L = good[order[held.size : held.size + MAX_REFERENCE]]
-        donors = flagged[rng.permutation(flagged.shape[0])[: held.size]]
-        judge = None if self.judge is None else self.judge.rows_against(L)
-        return Injection(Mender(L, self.bounds, self.lam, self.cutoff), good[held], donors, judge)
+        held, mender, rng = self.part(seed, most)
+        flagged = in_order(self.flagged)
+        donors = flagged[rng.permutation(len(flagged))[: len(held)]]
+        judge = None if self.judge is None else self.judge.rows_against(mender.L)
+        return Injection(mender, held, donors, judge)
+
+    def part(self, seed: int, most: int = MAX_INJECTED) -> tuple[Array, Mender, np.random.Generator]:
+        """Return a random part of the good rows, what mends rows against the others, and what draws further numbers.
+
+        The same part is mended by the same mender, whose eigendecompositions are then made once.
+        """
+        rng, good = np.random.default_rng(seed), in_order(self.good)
+        order = rng.permutation(len(good))
+        count = max(1, min(most, int(HELD_OUT * len(good))))
+        if (seed, count) not in self._menders:
+            L = good[order[count : count + MAX_REFERENCE]]
+            self._menders[seed, count] = Mender(L, self.bounds, self.lam, self.cutoff)
+        return good[order[:count]], self._menders[seed, count], rng
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,7 @@ class Injection:
     held: Array
     donors: Array
     judge: Judge | None
+    _plain: dict[Settings, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def cost(self, settings: Settings, *, whole: bool, racing: bool = False) -> "Cost":
         """Inject what these settings take off the flagged rows; return the cost of any settings.
@@ -138,7 +149,7 @@ class Injection:
         # What entries lose to being wrong is theirs alone: a refit leaves nothing injected into the others.
         if settings.error.by_entry:
             settings = replace(settings, refit=settings.refit or 1.0, grow=GROW if whole else settings.grow)
-        residuals = self.donors - self.mender.mend(self.donors, settings, **_budget())
+        residuals = self.donors - self._refitted(settings)
         injected = self.held + residuals[np.arange(self.held.shape[0]) % self.donors.shape[0]]
         return Cost(self.mender, self.held, injected, self.judge, racing)
 
@@ -149,14 +160,25 @@ class Injection:
         if not entries or self.judge is None:
             return by_rows
         # Bounds alone make noise on constant entries look right.
-        unbounded = self.mender if self.mender.bounds is None else replace(self.mender, bounds=None)
-        start = unbounded.start(self.donors, by_entries.error)
-        A = unbounded.mend(self.donors, replace(by_entries, refit=0.0), start=start, **_budget())
-        if np.mean(unbounded.found_wrong(A, self.donors, by_entries)) > (FEW_ENTRIES if many else FEW_OF_FEW):
+        unbounded = self if self.mender.bounds is None else replace(self, mender=replace(self.mender, bounds=None))
+        A = unbounded._mended(replace(by_entries, refit=0.0))
+        if np.mean(self.mender.found_wrong(A, self.donors, by_entries)) > (FEW_ENTRIES if many else FEW_OF_FEW):
             return by_rows
-        A = unbounded.refit(A, self.donors, by_entries, start=start, **_budget())
+        A = unbounded._refitted(by_entries)
         looks_right = excess(self.judge, A) - excess(self.judge, self.held) < LOOKS_RIGHT
         return by_entries if looks_right else by_rows
+
+    def _refitted(self, settings: Settings) -> Array:
+        """Return the flagged rows mended, the refit included."""
+        start = self.mender.start(self.donors, settings.error)
+        return self.mender.refit(self._mended(settings), self.donors, settings, start=start, **_budget())
+
+    def _mended(self, settings: Settings) -> Array:
+        """Return the flagged rows mended without the refit. Settings that differ in it share what goes before."""
+        plain = replace(settings, refit=0.0, grow=0)
+        if plain not in self._plain:
+            self._plain[plain] = self.mender.mend(self.donors, plain, **_budget())
+        return self._plain[plain]
 
 
 def _budget() -> dict[str, Any]:
@@ -304,7 +326,7 @@ def calibrate(
 
 
 def choose_filling(
-    mender: Mender,
+    evidence: Evidence,
     entries: NDArray[np.bool_],
     expected: Callable[[Array, NDArray[np.bool_]], Array],
     kernels: Sequence[Kernel],
@@ -316,13 +338,9 @@ def choose_filling(
     Entries of good rows that were held out are hidden where those of flagged rows are wrong (`entries`), and filled in
     against the others, from what `expected` says.
     """
-    rng = np.random.default_rng(seed)
-    good, entries = in_order(mender.L), in_order(entries)
-    order = rng.permutation(len(good))
-    held, rest = np.split(order, [max(1, min(MAX_INJECTED, int(HELD_OUT * len(order))))])
-    truth, against = good[held], mender.with_rows(good[rest[:MAX_REFERENCE]])
-    hidden = entries[rng.permutation(len(entries))[: len(held)]]
-    hidden = hidden[np.arange(len(held)) % len(hidden)]
+    (truth, against, rng), entries = evidence.part(seed), in_order(entries)
+    hidden = entries[rng.permutation(len(entries))[: len(truth)]]
+    hidden = hidden[np.arange(len(truth)) % len(hidden)]
     start = expected(truth, hidden)
     unknown = np.where(hidden, np.nan, truth)
 
@@ -331,7 +349,7 @@ def choose_filling(
         A = against.mend_with_history(unknown, settings, start=start, free=hidden, **_budget())[0]
         return float(np.abs(A - truth)[hidden].sum())
 
-    cutoffs = CUTOFFS if mender.fixed_cutoff is None else (CUTOFFS[1],)
+    cutoffs = CUTOFFS if evidence.cutoff is None else (CUTOFFS[1],)
     grid = Grid(tuple(kernels), cutoffs, {RowError: (0.5,)})
     best = grid.climb(grid.middle(), cost, passes=FILLING_PASSES)
     return best if cost(best) < float(np.abs(start - truth)[hidden].sum()) else None

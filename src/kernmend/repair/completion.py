@@ -88,8 +88,9 @@ Counter = Callable[[int, float], None] | None
 """Told the number of rows done so far, and the share that was."""
 # Part of the seed that breaks ties among rows: data made with the seed 0 must not be sorted by its own numbers.
 TIES = 0x7469
-Showing = Callable[[str, int], AbstractContextManager[Any]]
-"""Gives a context with a callback, from what is done and how many steps it takes at most."""
+Showing = Callable[..., AbstractContextManager[Any]]
+"""Gives a context with a callback, from what is done and how many steps it takes at most (0: not known); what counts
+steps may be told what the value is that the callback gets with their number."""
 
 
 def check_missing(X: Array, feature_names: Sequence[str] | None = None) -> NDArray[np.bool_]:
@@ -284,7 +285,7 @@ def complete(
     return replace(result, A=result.A.astype(X.dtype, copy=False))
 
 
-def no_progress(description: str, total: int) -> AbstractContextManager[None]:
+def no_progress(description: str, total: int, label: str = "") -> AbstractContextManager[None]:
     """Return a context that shows nothing."""
     return nullcontext()
 
@@ -373,7 +374,7 @@ def fill_table(X: Array, *, solving: Showing = no_progress, counting: Showing = 
             if result.stop_reason == "interrupted":
                 return Filled(fill_from(A[first], A), True)
         scale = float(np.sqrt(median_observed_squared_distance(X))) or 1.0
-        with counting("filling in", len(A)) as callback:
+        with counting("filling in", len(A), "") as callback:
             some = np.flatnonzero(n_missing[first]) if done < first.size else np.zeros(0, dtype=np.intp)
             while done < first.size:
                 batch = first[done : 2 * done]

@@ -1,7 +1,6 @@
 """Learning from rows: find the wrong ones, choose how to mend, mend them, leave the others alone."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from kernmend.repair.calibrate import (
     calibrate,
     choose_filling,
 )
-from kernmend.repair.completion import Filled, fill_table, no_progress
+from kernmend.repair.completion import Filled, Showing, fill_table, no_progress
 from kernmend.repair.conformal import Fitted, calibrate_intervals
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import Mask, RowMender, leave_units
@@ -61,8 +60,8 @@ class Learner:
     unsure: str = "mend"
     choose: Callable[..., Calibration] = calibrate
     """What chooses the settings of mending; a search may take its place."""
-    solving: Callable[[str, int], AbstractContextManager[Any]] = no_progress
-    counting: Callable[[str, int], AbstractContextManager[Any]] = no_progress
+    solving: Showing = no_progress
+    counting: Showing = no_progress
     """Contexts that give a callback: for a solver, and for work that counts its steps."""
 
     def learn(self, X: Array, good: Mask = None, wrong: Mask = None) -> "Learned":
@@ -79,7 +78,8 @@ class Learner:
     def learn_inside(self, X: Array, units: Units, good: Mask = None, wrong: Mask = None) -> "Learned":
         """Return what was learned from rows that are in `units` already; so are the mended ones."""
         filled, interrupted = self.complete(X)
-        detector, found = self.find(filled, good, wrong)
+        with self.counting("finding", 0, ""):
+            detector, found = self.find(filled, good, wrong)
         mender = self.mender(units, filled, found.rows)
         kernels, errors = self._kernels(mender), self._errors(X.shape[1])
         chosen = Calibration(Settings(kernels[len(kernels) // 2], 1e-5, errors[0], 0.5), 0.0, interrupted)
@@ -88,16 +88,18 @@ class Learner:
         partly = found.rows & ~found.whole & by_entries & (self.error == "auto" or errors[0] is EntryError)
         whole, filling = found.rows & ~partly, None
         enough = mender.L.shape[0] < X.shape[0] and not interrupted
+        evidence = Evidence(mender.L, filled[whole], mender.fixed_lam, mender.fixed_cutoff, mender.bounds, detector)
         if whole.any() and enough:
-            fixed = mender.fixed_lam, mender.fixed_cutoff, mender.bounds
             with self.counting("calibrating", TRIALS) as callback:
-                evidence = Evidence(mender.L, filled[whole], *fixed, detector)
                 chosen = self.choose(evidence, kernels=kernels, errors=errors, seed=self.seed, callback=callback)
         if partly.any() and enough:
             try:
-                filling = choose_filling(mender, found.entries[partly], detector.expected, kernels, seed=self.seed)
+                with self.counting("calibrating", 0, ""):
+                    entries = found.entries[partly]
+                    filling = choose_filling(evidence, entries, detector.expected, kernels, seed=self.seed)
             except KeyboardInterrupt:  # by what the other entries of a row say, then
                 chosen = chosen._replace(interrupted=True)
+        del evidence  # as large as its eigendecompositions
         settings = filling if filling is not None and not whole.any() else chosen.settings
         tolerance = CHANGED * float(np.sqrt(mender.median / X.shape[1]))
         budget: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
@@ -117,7 +119,8 @@ class Learner:
         """Return what judges rows as a fit would, and what it found of these; nothing is chosen for mending."""
         units = self.units(X)
         filled = self.complete(units.enter(X)).A
-        detector, found = self.find(filled)
+        with self.counting("finding", 0, ""):
+            detector, found = self.find(filled)
         middle = Settings(RBF(1.0), 1e-5, RowError, 0.5)
         mender = self.mender(units, filled, found.rows)
         return RowMender(units, mender, middle, detector, None, False, np.inf, self.max_iter, self.tol), found
@@ -144,10 +147,13 @@ class Learner:
         if rows.mender.L.shape[0] < len(X):
             # Missing entries of rows that were not flagged are filled in already.
             known = np.where(found.rows[:, np.newaxis], X.astype(np.float64), filled)
-            mended, totals, converged = rows.mend_found(known, filled, found)
+            with self.counting("mending", 0, ""):
+                mended, totals, converged = rows.mend_found(known, filled, found)
         per_row = rows.per_row(X, mended, found)
         if self.interval is not None:
-            intervals = calibrate_intervals(rows, fitted._replace(mended=mended, found=found), self.interval, self.seed)
+            fitted = fitted._replace(mended=mended, found=found)
+            with self.counting("trying intervals", 0, ""):
+                intervals = calibrate_intervals(rows, fitted, self.interval, self.seed)
             rows = replace(rows, intervals=intervals)
         recovered = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X)
         recovered, sure = rows.trust(X, recovered, found)

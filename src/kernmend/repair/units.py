@@ -249,7 +249,9 @@ def spreads(X: Array) -> Array:
     >>> spreads(np.array([[0.0, 5.0, 0.0], [10.0, 5.0, 0.0], [20.0, 5.0, 0.0], [30.0, 5.0, 2.0]])).round(3)
     array([10.239,  1.   ,  0.524])
     """
-    low, high = np.nanpercentile(X, [15.87, 84.13], axis=0)
+    # The same numbers: `np.nanpercentile` looks at one column after the other and takes up to three times as long.
+    percentile = np.nanpercentile if np.isnan(X).any() else np.percentile
+    low, high = percentile(X, [15.87, 84.13], axis=0)
     half = high / 2.0 - low / 2.0
     with np.errstate(over="ignore", invalid="ignore"):  # of values whose squares no float holds
         deviation = np.nanstd(X.astype(np.float64, copy=False), axis=0)
