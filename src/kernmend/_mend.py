@@ -34,7 +34,8 @@ class Mended:
     Attributes
     ----------
     data : array or DataFrame
-        The mended data, of the type of the input; for a file, the matrix of its numbers.
+        The mended data, of the type of the input; for a file, the matrix of its numbers. Where `unsure="blank"` leaves
+        integers blank, an array of them becomes one of floats, and a column of pandas one of its "Int64".
     flags : ndarray of bool, shape (n_samples,)
         The rows that count as wrong.
     scores : ndarray of shape (n_samples,)
@@ -337,7 +338,13 @@ def draws(method: str) -> bool:
 
 
 def check_source(source: Table | Dataset) -> None:
-    """Raise ValueError that says where the data are infinite, by the names that they have; estimators know none."""
+    """Raise ValueError if the data are no matrix, or says where they are infinite by the names that estimators lack."""
+    if np.ndim(source.X) != 2:
+        shape = "x".join(map(str, np.shape(source.X)))
+        raise ValueError(
+            f"X must have rows and columns, got {shape}: one column is X.reshape(-1, 1), images as rows are "
+            "X.reshape(len(X), -1)"
+        )
     if isinstance(source.X, np.ndarray) and source.X.dtype.kind == "f":
         check_infinite(source.X, source.columns)
 

@@ -12,8 +12,10 @@ from kernmend.model.kernels import KERNELS, Kernel, Polynomial
 from kernmend.model.penalties import PENALTIES
 from kernmend.solvers import SOLVERS
 
-# Largest size of a value: its square is within the range of floats, with room for sums.
+# Largest size of a value, and 1 / the least size of the largest one: squares, with room for sums, are floats above 0.
 LARGEST = 1e150
+# What the largest size is in single precision.
+LARGEST_SINGLE = 1e18
 Names: TypeAlias = "np.ndarray[Any, Any] | tuple[str, ...] | None"
 
 
@@ -31,6 +33,39 @@ def refuse_far(X: Array, names: Names) -> None:
     """Raise ValueError that names the first value whose square no float can hold, and counts the rest."""
     advice = f"Divide X by a number, or put NaN where it is wrong: squares of more than {LARGEST:.0e} are infinite"
     _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
+
+
+def refuse_tiny(X: Array) -> None:
+    """Raise ValueError if no value has a square above 0, though not all are 0."""
+    largest = float(np.nanmax(np.abs(X), initial=0.0))
+    if 0.0 < largest < 1.0 / LARGEST:
+        raise ValueError(
+            f"X contains values that are too small: the largest is {largest:.0e}. Multiply X by a number: squares of "
+            f"less than {1.0 / LARGEST:.0e} are 0"
+        )
+
+
+def unmasked(X: Any) -> Array:
+    """Return a masked array as floats, with NaN where it is masked.
+
+    >>> unmasked(np.ma.masked_equal([[1, -999]], -999)).tolist()
+    [[1.0, nan]]
+    """
+    out: Array = X.astype(X.dtype if X.dtype.kind == "f" else np.float64).filled(np.nan)
+    return out
+
+
+def in_doubles(X: Array) -> Array:
+    """Return rows in float64 if they are in float32 and it does not hold their squares.
+
+    >>> [in_doubles(np.array([[1.0, size]], dtype=np.float32)).dtype.itemsize for size in (2.0, 1e20)]
+    [4, 8]
+    """
+    if X.dtype != np.float32:
+        return X
+    largest = float(np.nanmax(np.abs(X), initial=0.0))
+    inside = largest == 0.0 or 1.0 / LARGEST_SINGLE <= largest <= LARGEST_SINGLE
+    return X if inside else X.astype(np.float64)
 
 
 def check_no_missing(X: Array, names: Names) -> None:

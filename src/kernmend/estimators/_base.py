@@ -15,7 +15,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernmend._typing import Array
-from kernmend._validation import LARGEST, check_infinite, check_no_missing, refuse_far, row_names
+from kernmend._validation import (
+    LARGEST,
+    LARGEST_SINGLE,
+    check_infinite,
+    check_no_missing,
+    in_doubles,
+    refuse_far,
+    refuse_tiny,
+    row_names,
+    unmasked,
+)
 from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._outputs import Outputs
@@ -60,7 +70,7 @@ def is_lazy(X: Any) -> bool:
 
 def is_far(X: Array) -> bool:
     """Return whether a value is so large that its square is infinite, which is what such a value counts as."""
-    return X.dtype != np.float32 and bool((np.abs(X) > LARGEST).any())
+    return bool((np.abs(X) > (LARGEST_SINGLE if X.dtype == np.float32 else LARGEST)).any())
 
 
 class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -171,6 +181,8 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
         """Return X as a float array; ValueError that says where it has what it may not have."""
         options = {"dtype": [np.float64, np.float32], **options}
+        if isinstance(X, np.ma.MaskedArray):
+            X = unmasked(X)
         if reset:
             self._name_rows(X)
         X = validate_data(self, X, ensure_all_finite=False, reset=reset, **options)
@@ -180,8 +192,12 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
             if not self._allow_nan:
                 check_no_missing(X, names)
             check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
-        if not self._allow_far and is_far(X):
-            refuse_far(X, names)
+        if not self._allow_far:
+            X = in_doubles(X)
+            if is_far(X):
+                refuse_far(X, names)
+            if reset:
+                refuse_tiny(X)
         return np.asarray(X)
 
     def _name_rows(self, X: Any) -> None:

@@ -16,6 +16,7 @@ from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend._validation import unmasked
 from kernmend.io._dataset import differing, settled
 from kernmend.io._identifiers import measured
 from kernmend.io._text import unique
@@ -90,6 +91,10 @@ def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Tab
         raise ValueError("columns are chosen by name: X must be a DataFrame or a file")
     if isinstance(X, (Mapping, set, frozenset, bytes)) or np.ndim(X) == 0:
         raise ValueError(f"X must be rows of numbers, a DataFrame or the path of a file, got a {type(X).__name__}")
+    if hasattr(X, "toarray"):
+        raise ValueError("X is a sparse matrix, and every entry counts here: pass X.toarray()")
+    if isinstance(X, np.ma.MaskedArray):
+        X = unmasked(X)
     return _of_array(np.asarray(X) if isinstance(X, (list, tuple)) or hasattr(X, "__array__") else X)
 
 
@@ -112,6 +117,8 @@ def _measured(
         raise ValueError(f"there is no column of numbers to mend{hint}")
     chosen = _choose(names, kinds, columns)
     table = make(chosen)
+    if not len(table.X):
+        raise ValueError("X has columns and no rows")
     if columns is None:
         present: list[bool] = np.asarray(~np.isnan(table.X).all(axis=0)).tolist()
         stay = np.array([full and names[j] not in keep for j, full in zip(chosen, present, strict=True)])
@@ -160,7 +167,7 @@ def settle(A: Array, table: Any) -> Array:
 
 
 def _of_array(X: Any) -> Table:
-    """Return an array as a table; one that is no matrix of numbers as it is, for the estimator to refuse."""
+    """Return an array as a table; one that is no matrix of numbers as it is, to be refused later."""
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbOUS":
         return Table(X, lambda A: A)  # the estimator says what is wrong with it
     if X.dtype.kind in "bOUS":
@@ -171,6 +178,8 @@ def _of_array(X: Any) -> Table:
     limits = _limits(X.dtype)
 
     def restore(A: Array) -> Any:
+        if np.isnan(A).any():  # which no array of integers holds
+            return A.copy()
         out = X.copy()
         where = differing(A, values)
         out[where] = _integers(A[where], limits)
@@ -203,7 +212,10 @@ def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
         out = X.copy()
         for j, part, new, old in zip(chosen, parts, A.T, values.T, strict=True):
             if (where := differing(new, old)).any():
-                out.isetitem(j, pd.Series(_merged(part, new, where), index=X.index, dtype=part.dtype))
+                dtype: Any = part.dtype
+                if np.isnan(new).any() and isinstance(dtype, np.dtype) and dtype.kind in "iu":  # holds no NaN
+                    dtype = dtype.name.replace("int", "Int").replace("u", "U")
+                out.isetitem(j, pd.Series(_merged(part, new, where), index=X.index, dtype=dtype))
         return out
 
     integer = np.array([_whole(part) for part in parts])
@@ -258,10 +270,10 @@ def _limits(dtype: Any) -> tuple[int, int] | None:
     return int(info.min), int(info.max)
 
 
-def _integers(values: Array, limits: tuple[int, int] | None) -> list[int]:
-    """Return values rounded to integers within the limits, by default those of 64 bits."""
+def _integers(values: Array, limits: tuple[int, int] | None) -> list[int | None]:
+    """Return values rounded to integers within the limits, by default those of 64 bits; None for NaN."""
     low, high = limits or (-(2**63), 2**63 - 1)
-    return [min(max(round(value), low), high) for value in values.tolist()]
+    return [None if math.isnan(value) else min(max(round(value), low), high) for value in values.tolist()]
 
 
 def _matrix(parts: list[Array], *, single: bool) -> Array:
