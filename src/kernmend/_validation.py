@@ -73,6 +73,31 @@ def check_no_missing(X: Array, names: Names) -> None:
     _refuse("NaN", np.isnan(X), names, "Fill in what is missing first: KernelRecovery().fit_transform(X) does it")
 
 
+def check_missing(X: Array, names: Names = None) -> NDArray[np.bool_]:
+    """Return which entries of X are NaN; ValueError where a whole row or column is, with its name.
+
+    >>> check_missing(np.array([[1.0, np.nan], [2.0, 3.0]]))
+    array([[False,  True],
+           [False, False]])
+    """
+    missing = np.isnan(X)
+    rows, columns = (np.flatnonzero(missing.all(axis=axis)).tolist() for axis in (1, 0))
+    if columns:
+        said = [str(j) if names is None else repr(str(names[j])) for j in columns]
+        raise ValueError(f"nothing is observed in {_list('column', said)}")
+    if rows:
+        raise ValueError(f"nothing is observed in {_list('row', [*map(str, rows)])}")
+    return missing
+
+
+def _list(what: str, names: list[str]) -> str:
+    """Return which rows or columns these are, and what to do with them."""
+    if len(names) == 1:
+        return f"{what} {names[0]}: drop it, or give it at least one value"
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{what}s {', '.join(names[:5])}{more}: drop them, or give each at least one value"
+
+
 def _refuse(what: str, bad: NDArray[np.bool_], names: Names, advice: str) -> None:
     if not bad.any():
         return

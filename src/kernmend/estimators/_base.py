@@ -19,6 +19,7 @@ from kernmend._validation import (
     LARGEST,
     LARGEST_SINGLE,
     check_infinite,
+    check_missing,
     check_no_missing,
     in_doubles,
     refuse_far,
@@ -32,7 +33,6 @@ from kernmend.estimators._outputs import Outputs
 from kernmend.estimators._progress import counting_bar, progress_bar
 from kernmend.large import dask as lazy
 from kernmend.model.kernels import Kernel
-from kernmend.repair.completion import check_missing
 from kernmend.solvers import Callback, SolverResult
 
 logger = logging.getLogger("kernmend")
@@ -191,7 +191,7 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
             check_infinite(X, names)
             if not self._allow_nan:
                 check_no_missing(X, names)
-            check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
+            check_missing(X if reset else np.vstack([X, np.zeros_like(X[:1])]), names)
         if not self._allow_far:
             X = in_doubles(X)
             if is_far(X):

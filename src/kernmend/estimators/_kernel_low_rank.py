@@ -12,8 +12,8 @@ from kernmend._validation import check_gram, check_low_rank
 from kernmend.estimators._base import MOVED, KernelModel, parameters
 from kernmend.model.errors import KernelError
 from kernmend.model.penalties import cutoff_from_rho
-from kernmend.repair import completion
-from kernmend.repair.joint import solve_nuclear, solve_schatten, starting_values
+from kernmend.repair.completion import fill_from
+from kernmend.repair.joint import ENTRIES_EPS, solve_nuclear, solve_schatten, starting_values
 from kernmend.repair.joint_plan import Plan, Planner, replaced_entries
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import blocks
@@ -267,7 +267,7 @@ class KernelLowRank(KernelModel):
         `nuclear` are further arguments of `solve_nuclear`.
         """
         init = plan.start if isinstance(init, str) and init == "auto" else init
-        max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if plan.schatten else 1)
+        max_iter = self.max_iter * (len(ENTRIES_EPS) if plan.schatten else 1)
         with self._progress("mending", max_iter) as progress:
             common: dict[str, Any] = {"init": init, "bounds": bounds, "tol": self.tol, "max_iter": max_iter}
             if plan.lam is None:
@@ -301,7 +301,7 @@ class KernelLowRank(KernelModel):
 
     def _move(self, X: Array) -> Array:
         """Return rows, in the units of the fit, moved against the recovered ones."""
-        start = completion.fill_from(self._mender.L, X)
+        start = fill_from(self._mender.L, X)
         if self.lam_ is None:
             return start
         return self._mender.mend_with_history(X, self._settings, start=start, max_iter=self.max_iter, tol=self.tol)[0]
