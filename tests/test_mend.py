@@ -129,6 +129,25 @@ def test_masked_values_are_missing():
     assert mended.changed[X.mask].all()
 
 
+def test_one_name_is_one_column(tmp_path):
+    frame = pd.DataFrame(circle(), columns=["ab", "a"])
+    frame["b"] = np.linspace(0, 1, len(frame)) ** 2
+    assert kernmend.mend(frame, columns="ab").estimator.feature_names_in_.tolist() == ["ab"]
+    assert kernmend.mend(frame, keep="ab").estimator.feature_names_in_.tolist() == ["a", "b"]
+    frame.iloc[4, 0], frame.iloc[9, 0] = -999, 9
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for missing in ("-999", -999):
+        source = kernmend.mend(tmp_path / "a.csv", keep="b", missing=missing)._source
+        assert np.argwhere(np.isnan(source.X)).tolist() == [[4, 0]]
+        assert source.X[9, 0] == 9
+
+
+@pytest.mark.parametrize("told", [{"missing": "-999"}, {"missing": [0]}, {"layout": {"decimal": ","}}])
+def test_what_is_said_of_files_is_not_passed_over_in_silence(told):
+    with pytest.raises(ValueError, match="missing and layout are for files: in X put NaN where a value is missing"):
+        kernmend.mend(circle(), **told)
+
+
 def test_a_table_without_rows():
     with pytest.raises(ValueError, match="X has columns and no rows"):
         kernmend.mend(pd.DataFrame({"x": [], "y": []}))
@@ -359,6 +378,18 @@ def test_parameters_reach_the_estimator():
         make_estimator("search", {"wrong": "rbf"})
     with pytest.raises(ValueError, match="method must be one of 'kernel'"):
         kernmend.mend(circle(), method="magic")
+
+
+@pytest.mark.parametrize("shape", [0, 4, "2x2", (2,), (-2, -2), (2, None)])
+def test_an_image_shape_that_is_none(shape):
+    with pytest.raises(ValueError, match="the image shape must be height × width or"):
+        kernmend.mend(make_circle_images(), image_shape=shape)
+    with pytest.raises(ValueError, match="image_shape must be"):
+        kernmend.mend(make_circle_images()).estimator.report_data(image_shape=shape)
+
+
+def make_circle_images():
+    return np.hstack([circle(), circle()])
 
 
 def test_an_image_shape_that_does_not_fit():

@@ -145,6 +145,19 @@ def _image_shape(raw: Raw, ask: Request) -> tuple[int, ...] | None:
     return check_image_shape(ask, shape[0] if shape else 1)
 
 
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """Return the shape of an image, without an axis of one channel; FileError if it is none."""
+    try:
+        whole = tuple(int(length) for length in shape)
+    except (TypeError, ValueError):
+        whole = ()
+    if len(whole) == 3 and whole[2] == 1:
+        whole = whole[:2]
+    if min(whole, default=0) < 1 or len(whole) not in (2, 3) or whole[2:] not in ((), (3,)):
+        raise FileError(f"the image shape must be height × width or height × width × 3, got {shape!r}")
+    return whole
+
+
 def check_image_shape(ask: Request, width: int) -> tuple[int, ...] | None:
     """Return the shape of images that are stored one per row, if one was given and fits."""
     if ask.image_shape is not None and math.prod(ask.image_shape) != width:

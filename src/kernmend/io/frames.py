@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend._validation import unmasked
+from kernmend.io._arrays import checked_shape
 from kernmend.io._dataset import differing, settled
 from kernmend.io._identifiers import measured
-from kernmend.io._text import unique
+from kernmend.io._text import texts_of, unique
 
 # Most characters of the name of a row in a sentence.
 LABEL_LENGTH = 24
@@ -68,13 +69,14 @@ def as_table(
 
     `columns` names those of a DataFrame to mend, `keep` those to leave as they are.
     """
-    table = _as_table(X, columns, keep)
+    table = _as_table(X, None if columns is None else texts_of(columns), texts_of(keep))
     if image_shape is None:
         return table
-    if np.shape(table.X)[1:] != (math.prod(image_shape),):
-        shape = "x".join(map(str, image_shape))
-        raise ValueError(f"an image of {shape} has {math.prod(image_shape)} values, X is {np.shape(table.X)}")
-    return replace(table, image_shape=tuple(image_shape))
+    shape = checked_shape(image_shape)
+    if np.shape(table.X)[1:] != (math.prod(shape),):
+        said = "x".join(map(str, shape))
+        raise ValueError(f"an image of {said} has {math.prod(shape)} values, X is {np.shape(table.X)}")
+    return replace(table, image_shape=shape)
 
 
 def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Table:
