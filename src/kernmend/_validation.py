@@ -108,10 +108,19 @@ def _refuse(what: str, bad: NDArray[np.bool_], names: Names, advice: str) -> Non
     raise ValueError(f"X contains {what}: row {row} has it in {where}{more}. {advice}")
 
 
+def real(value: object) -> float:
+    """Return a real number as a float, and NaN, which lies between no limits, for anything else.
+
+    >>> real(2), real(True), real("auto")
+    (2.0, nan, nan)
+    """
+    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else np.nan
+
+
 def check_positive(name: str, value: object) -> float:
     """Return a positive finite number as a float; ValueError otherwise."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < float(value) < np.inf:
-        return float(value)
+    if 0 < real(value) < np.inf:
+        return real(value)
     raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}")
 
 
@@ -122,8 +131,8 @@ def check_auto(name: str, value: object) -> float | None:
 
 def check_noise(value: object) -> float:
     """Return a standard deviation as a float; ValueError otherwise."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf:
-        return float(value)
+    if 0 <= real(value) < np.inf:
+        return real(value)
     raise ValueError(f"noise must be a number >= 0, got {value!r}")
 
 
@@ -181,9 +190,8 @@ def check_gram(name: str, gram: object, n_samples: int, dtype: Any) -> Array:
 def check_recovery(est: Any) -> None:
     """Check the parameters of `KernelRecovery`."""
     check_model(est)
-    alpha = est.alpha
-    if isinstance(alpha, bool) or not (isinstance(alpha, numbers.Real) and 0 < float(alpha) <= 1):
-        raise ValueError(f"alpha must be a number above 0 and at most 1, got {alpha!r}")
+    if not 0 < real(est.alpha) <= 1:
+        raise ValueError(f"alpha must be a number above 0 and at most 1, got {est.alpha!r}")
     _check_error(est.error, ("auto", *ERROR_MODELS))
     if isinstance(est.landmarks, str):
         check_choice("landmarks", est.landmarks, ("auto",))
@@ -195,8 +203,7 @@ def check_recovery(est: Any) -> None:
 
 def check_interval(interval: object, unsure: object) -> None:
     """Check the level of intervals, and what to do where they are too wide."""
-    number = isinstance(interval, numbers.Real) and not isinstance(interval, bool)
-    if interval is not None and not (number and 0 < float(interval) < 1):  # type: ignore[arg-type]
+    if interval is not None and not 0 < real(interval) < 1:
         raise ValueError(f"interval must be None or a level between 0 and 1, such as 0.9, got {interval!r}")
     check_choice("unsure", unsure, ("mend", "blank", "keep"))
     if interval is None and unsure != "mend":
@@ -245,14 +252,14 @@ def check_common(est: Any) -> None:
     check_budget(est)
     if isinstance(est.contamination, str):
         check_choice("contamination", est.contamination, ("auto",))
-    elif not (isinstance(est.contamination, numbers.Real) and 0 <= float(est.contamination) <= 0.5):
+    elif not 0 <= real(est.contamination) <= 0.5:
         raise ValueError(f"contamination must be 'auto' or a share between 0 and 0.5, got {est.contamination!r}")
 
 
 def check_budget(est: Any) -> None:
     """Check `max_iter` and `tol`."""
     check_count("max_iter", est.max_iter)
-    if not (isinstance(est.tol, numbers.Real) and 0 <= float(est.tol) < np.inf):
+    if not 0 <= real(est.tol) < np.inf:
         raise ValueError(f"tol must be a number >= 0, got {est.tol!r}")
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_gram, check_low_rank
@@ -191,43 +190,18 @@ class KernelLowRank(KernelModel):
             warnings.warn(f"nothing was mended: {self.reason_}", NothingMendedWarning, stacklevel=2)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Recover rows, seen or new, against the recovered ones; every row may move.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mended rows, of the dtype of `X`.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
+    def _mend_rows(self, X: Array) -> Array:
+        """Return rows recovered against the recovered ones; every row may move."""
         out = np.empty_like(X)
         for rows in blocks(X.shape[0]):
             out[rows] = self._units.leave(self._move(self._enter(X[rows])), X[rows])
         return out
 
-    def score_samples(self, X: Any) -> Any:
-        """Return minus how far each row moves in the kernel space, as a share of a row's length there.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
-        """
-        check_is_fitted(self)
-        X = self._enter(self._validate(X, reset=False))
+    def _score_rows(self, X: Array) -> Array:
+        """Return how far each row moves in the kernel space, as a share of a row's length there."""
+        inside = self._enter(X)
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._mender.L)))) or 1.0
-        return -KernelError(self.kernel_, X, length).residuals(self._move(X)) / length
+        return KernelError(self.kernel_, inside, length).residuals(self._move(inside)) / length
 
     def _check_gram(self, gram: Any, start_gram: Any) -> None:
         """Raise ValueError where a given gram goes with something that it cannot."""

@@ -126,10 +126,7 @@ def array_dataset(
 def numbers(raw: Raw, features: NDArray[np.intp], ask: Request) -> Array:
     """Return some columns of rows as floats, NaN where they are missing."""
     narrow = raw.dtype.kind == "f" and raw.dtype.itemsize <= 4
-    X: Array = raw.reshape(len(raw), -1)[:, features].astype(np.float32 if narrow else np.float64)
-    for number in ask.missing_numbers:
-        np.putmask(X, number == X, np.nan)
-    return X
+    return ask.without_missing(raw.reshape(len(raw), -1)[:, features].astype(np.float32 if narrow else np.float64))
 
 
 def _image_shape(raw: Raw, ask: Request) -> tuple[int, ...] | None:

@@ -260,9 +260,7 @@ def numbers(table: Any, features: list[int], ask: Request) -> Array:
     for k, j in enumerate(features):
         column = table.column(j)
         X[:, k] = column.cast("float32" if narrow else "float64", safe=False).to_numpy()
-    for number in ask.missing_numbers:
-        np.putmask(X, number == X, np.nan)
-    return X
+    return ask.without_missing(X)
 
 
 def put(table: Any, mended: NewValues, path: Path) -> Any:

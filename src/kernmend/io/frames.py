@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as narwhals
 import numpy as np
@@ -32,10 +32,10 @@ TEXTS = "numbers as texts, which pandas.to_numeric reads"
 
 @dataclass(frozen=True)
 class Table:
-    """An input as a matrix with its names and types. `restore` turns a mended matrix into the type of the input."""
+    """Data without a file as a matrix, with names and types. `restore` turns a mended matrix into the type it had."""
 
     X: Array
-    restore: Callable[[Array], Any]
+    restore: Callable[[Array], Any] = lambda A: A
     columns: tuple[str, ...] | None = None
     row_labels: tuple[str, ...] | None = None
     image_shape: tuple[int, ...] | None = None
@@ -44,6 +44,10 @@ class Table:
     passed: tuple[str, ...] = ()
     why_passed: Mapping[str, str] = field(default_factory=dict)
     """Why a column is passed over, by its name; of those that are not made of numbers nothing is said."""
+    rows: NDArray[np.intp] | None = None
+    """The numbers of the rows among those of the data, where some are left out."""
+    formats: ClassVar[None] = None
+    cells: ClassVar[None] = None
 
 
 def row_name(source: Any, row: int) -> str:
@@ -51,8 +55,7 @@ def row_name(source: Any, row: int) -> str:
 
     `source` has `row_labels`, and `rows` where rows of the file without any number are left out.
     """
-    rows = getattr(source, "rows", None)
-    number = str(row if rows is None else rows[row])
+    number = str(row if source.rows is None else source.rows[row])
     label = number if source.row_labels is None else source.row_labels[row]
     if label == number:
         return number
@@ -165,15 +168,15 @@ def _named(column: str, known: Sequence[str]) -> Sequence[str]:
 
 def settle(A: Array, table: Any) -> Array:
     """Return mended values as they can be given back: integers rounded, changed values within the natural range."""
-    return settled(A, table.X, table.integer, table.bounds, getattr(table, "formats", None))
+    return settled(A, table.X, table.integer, table.bounds, table.formats)
 
 
 def _of_array(X: Any) -> Table:
     """Return an array as a table; one that is no matrix of numbers as it is, to be refused later."""
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbOUS":
-        return Table(X, lambda A: A)  # the estimator says what is wrong with it
+        return Table(X)  # the estimator says what is wrong with it
     if X.dtype.kind in "bOUS":
-        return Table(X.astype(np.float64), lambda A: A)
+        return Table(X.astype(np.float64))
     if X.dtype.kind == "f":
         values = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         return Table(values, lambda A: A.astype(X.dtype, copy=False))
