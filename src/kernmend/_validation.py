@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.linalg.distances import largest_size
 from kernmend.model.errors import ERROR_MODELS, RowSum
 from kernmend.model.kernels import KERNELS, Kernel, Polynomial
 from kernmend.model.penalties import PENALTIES
@@ -29,22 +30,6 @@ def check_infinite(X: Array, names: Names) -> None:
     )
 
 
-def refuse_far(X: Array, names: Names) -> None:
-    """Raise ValueError that names the first value whose square no float can hold, and counts the rest."""
-    advice = f"Divide X by a number, or put NaN where it is wrong: squares of more than {LARGEST:.0e} are infinite"
-    _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
-
-
-def refuse_tiny(X: Array) -> None:
-    """Raise ValueError if no value has a square above 0, though not all are 0."""
-    largest = float(np.nanmax(np.abs(X), initial=0.0))
-    if 0.0 < largest < 1.0 / LARGEST:
-        raise ValueError(
-            f"X contains values that are too small: the largest is {largest:.0e}. Multiply X by a number: squares of "
-            f"less than {1.0 / LARGEST:.0e} are 0"
-        )
-
-
 def unmasked(X: Any) -> Array:
     """Return a masked array as floats, with NaN where it is masked.
 
@@ -55,17 +40,27 @@ def unmasked(X: Any) -> Array:
     return out
 
 
-def in_doubles(X: Array) -> Array:
-    """Return rows in float64 if they are in float32 and it does not hold their squares.
+def in_range(X: Array, names: Names, *, tiny: bool) -> Array:
+    """Return rows whose squares floats hold: those of float32 in float64 where it does not hold them.
 
-    >>> [in_doubles(np.array([[1.0, size]], dtype=np.float32)).dtype.itemsize for size in (2.0, 1e20)]
+    ValueError that names the first value whose square is infinite; unless `tiny`, also if no square is above 0.
+
+    >>> [in_range(np.array([[1.0, size]], dtype=np.float32), None, tiny=False).dtype.itemsize for size in (2.0, 1e20)]
     [4, 8]
     """
-    if X.dtype != np.float32:
-        return X
-    largest = float(np.nanmax(np.abs(X), initial=0.0))
-    inside = largest == 0.0 or 1.0 / LARGEST_SINGLE <= largest <= LARGEST_SINGLE
-    return X if inside else X.astype(np.float64)
+    largest = largest_size(X)
+    if X.dtype == np.float32:
+        fits = largest == 0.0 or 1.0 / LARGEST_SINGLE <= largest <= LARGEST_SINGLE
+        return X if fits else X.astype(np.float64)
+    if largest > LARGEST:
+        advice = f"Divide X by a number, or put NaN where it is wrong: squares of more than {LARGEST:.0e} are infinite"
+        _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
+    if not tiny and 0.0 < largest < 1.0 / LARGEST:
+        raise ValueError(
+            f"X contains values that are too small: the largest is {largest:.0e}. Multiply X by a number: squares of "
+            f"less than {1.0 / LARGEST:.0e} are 0"
+        )
+    return X
 
 
 def check_no_missing(X: Array, names: Names) -> None:

@@ -21,9 +21,7 @@ from kernmend._validation import (
     check_infinite,
     check_missing,
     check_no_missing,
-    in_doubles,
-    refuse_far,
-    refuse_tiny,
+    in_range,
     row_names,
     unmasked,
 )
@@ -32,6 +30,7 @@ from kernmend.estimators import _summary
 from kernmend.estimators._outputs import Outputs
 from kernmend.estimators._progress import counting_bar, progress_bar
 from kernmend.large import dask as lazy
+from kernmend.linalg.distances import largest_size
 from kernmend.model.kernels import Kernel
 from kernmend.solvers import Callback, SolverResult
 
@@ -70,7 +69,7 @@ def is_lazy(X: Any) -> bool:
 
 def is_far(X: Array) -> bool:
     """Return whether a value is so large that its square is infinite, which is what such a value counts as."""
-    return bool((np.abs(X) > (LARGEST_SINGLE if X.dtype == np.float32 else LARGEST)).any())
+    return largest_size(X) > (LARGEST_SINGLE if X.dtype == np.float32 else LARGEST)
 
 
 class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -193,11 +192,7 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
                 check_no_missing(X, names)
             check_missing(X if reset else np.vstack([X, np.zeros_like(X[:1])]), names)
         if not self._allow_far:
-            X = in_doubles(X)
-            if is_far(X):
-                refuse_far(X, names)
-            if reset:
-                refuse_tiny(X)
+            X = in_range(X, names, tiny=not reset)
         return np.asarray(X)
 
     def _name_rows(self, X: Any) -> None:

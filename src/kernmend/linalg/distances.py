@@ -204,6 +204,16 @@ def observed_squared_distances(X: Array, Y: Array | None = None) -> Array:
     return t
 
 
+def largest_size(X: Array) -> float:
+    """Return the largest |x|, without NaN and without a second array; 0.0 of nothing.
+
+    >>> largest_size(np.array([[1.0, -3.0], [np.nan, 2.0]]))
+    3.0
+    """
+    high, low = (reduce.reduce(X, axis=None, initial=0.0) for reduce in (np.fmax, np.fmin))
+    return max(float(high), -float(low))
+
+
 def column_medians(X: Array) -> Array:
     """Return the median of each column without its NaN; 0 for a column of nothing else.
 
