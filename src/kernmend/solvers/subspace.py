@@ -35,6 +35,8 @@ INNER = 20
 TURN = 5
 # Share of the objective that a turn must gain for the next one: 1 to 3 % on images, where all rows together gain more.
 SETTLED = 0.05
+# Objective up to which it counts as 0.
+NOTHING = 1e-300
 
 
 def fit_subspace(kernel: Kernel, Z: Array, rank: int) -> Reference:
@@ -184,7 +186,7 @@ def solve_fixed_subspace(
 def _residual(objective: Objective, A: Array, scale: float) -> float:
     """Return |gradient| scale / objective."""
     parts, gradient = objective.evaluate(A)
-    return float(np.linalg.norm(gradient)) * scale / max(parts.total, np.finfo(np.float64).tiny)
+    return _relative(gradient, scale, parts)
 
 
 def _measure(
@@ -194,5 +196,9 @@ def _measure(
     dist2, gradient = subspace.squared_rows(Z)
     value, error_gradient = error.evaluate(Z)
     parts = Parts(C * float(dist2.sum()), value, 0.0, subspace.rank)
-    slope = float(np.linalg.norm(C * gradient + error_gradient))
-    return parts, step, slope * scale / max(parts.total, np.finfo(np.float64).tiny)
+    return parts, step, _relative(C * gradient + error_gradient, scale, parts)
+
+
+def _relative(gradient: Array, scale: float, parts: Parts) -> float:
+    """Return |gradient| scale / objective; 0 where that is 0 but for rounding, and nothing is left to gain."""
+    return float(np.linalg.norm(gradient)) * scale / parts.total if parts.total > NOTHING else 0.0
