@@ -150,12 +150,12 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def texts_of(given: Any) -> tuple[str, ...]:
-    """Return several names or values as texts; a single one may be given by itself.
+    """Return several names or values as texts; a single one may be given by itself, None is none.
 
-    >>> texts_of("x"), texts_of(["x", 3]), texts_of(-999)
-    (('x',), ('x', '3'), ('-999',))
+    >>> texts_of("x"), texts_of(["x", 3]), texts_of(-999), texts_of(None)
+    (('x',), ('x', '3'), ('-999',), ())
     """
-    return (str(given),) if isinstance(given, (str, Number)) else tuple(map(str, given))
+    return (str(given),) if isinstance(given, (str, Number)) else tuple(map(str, () if given is None else given))
 
 
 def counted(number: int, what: str) -> str:
