@@ -198,6 +198,10 @@ def test_missing_entries_are_filled_in_or_refused(make):
     holes[:, 3] = np.nan
     with pytest.raises(ValueError, match="nothing is observed in column 3"):
         make().fit(holes)
+    if hasattr(est, "transform"):
+        empty = np.where(np.arange(4)[:, np.newaxis] == 2, np.nan, X[:4])
+        with pytest.raises(ValueError, match="nothing is observed in row 2: drop it"):
+            est.transform(empty)
 
 
 @every

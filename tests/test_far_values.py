@@ -65,3 +65,31 @@ def test_other_methods_refuse_it_by_name(make):
     Y[7, 1] = 1e200
     with pytest.raises(ValueError, match="X contains values that are too large: row 7 has it in column 1"):
         est.fit(Y)
+    with pytest.raises(ValueError, match="X contains values that are too small: the largest is 1e-200"):
+        est.fit(np.where(data()[1] == 0, 0.0, 1e-200))
+
+
+@every
+@IGNORE_MAX_ITER
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_squares_that_single_precision_does_not_hold(make, factor):
+    Y = data(n=40, d=6)[1].astype(np.float32)
+    plain, far = (make(max_iter=30) if "max_iter" in make().get_params() else make() for _ in range(2))
+    plain.fit(Y.astype(np.float64))
+    far.fit(np.float32(factor) * Y)
+    np.testing.assert_array_equal(far.outliers_, plain.outliers_)
+    np.testing.assert_allclose(far.recovered_ / factor, plain.recovered_, atol=0.02 * np.abs(Y).max())
+
+
+@every
+@IGNORE_MAX_ITER
+def test_masked_entries_are_missing(make):
+    X = data(n=40, d=6)[1]
+    masked = np.ma.masked_array(np.where(np.eye(*X.shape, dtype=bool), 1e6, X), np.eye(*X.shape, dtype=bool))
+    est = make()
+    if not est._allow_nan:
+        with pytest.raises(ValueError, match="X contains NaN: row 0 has it in column 0, and 5 more"):
+            est.fit(masked)
+        return
+    expected = make().fit(np.where(masked.mask, np.nan, X)).recovered_
+    np.testing.assert_array_equal(est.fit(masked).recovered_, expected)

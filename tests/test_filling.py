@@ -85,8 +85,14 @@ def test_the_first_step_of_filling_is_the_standard_error_of_the_start(monkeypatc
     np.testing.assert_allclose(steps[0], [np.std([1.0, 2.0]) / np.sqrt(2), 4.0 * completion.LEAST_STEP])
 
 
+def not_definite(K):
+    raise np.linalg.LinAlgError
+
+
+@pytest.mark.parametrize("factor", [np.linalg.cholesky, not_definite])
 @pytest.mark.parametrize("ridge", [1e-2, 1e-4])
-def test_the_span_of_the_others_is_that_without_the_row(ridge):
+def test_the_span_of_the_others_is_that_without_the_row(ridge, factor, monkeypatch):
+    monkeypatch.setattr(np.linalg, "cholesky", factor)
     L = make_cubic_surface(30, 6, random_state=0)
     kernel, A, left_out = RBF(0.05), L[:8] + 0.1, np.array([0, 1, 2, 3, 9, 9, 20, 29])
     others = Others.of(kernel, L, ridge, left_out)
@@ -99,6 +105,18 @@ def test_the_span_of_the_others_is_that_without_the_row(ridge):
         np.testing.assert_allclose(dist2[i], value[0], rtol=1e-6)
         np.testing.assert_allclose(slopes[i], slope[0], rtol=1e-5, atol=1e-8)
         np.testing.assert_allclose(others.rows(np.array([i])).squared_values(A[[i]])[0][0], dist2[i])
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-8])
+def test_rows_that_hardly_differ_beside_their_rounding_are_filled_in(size):
+    rng = np.random.default_rng(0)
+    L = np.where(np.arange(60) % 2, 5.0, -5.0)[:, np.newaxis] + size * rng.standard_normal((60, 8))
+    kernel = RBF(completion.COMPLETION_WIDTH / (4.0 * size) ** 2)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(kernel.gram(L) + completion.EPS * np.eye(60))  # by rounding: distances are of |x| = 5
+    X = np.where(np.arange(8) == 3, np.nan, L[:10])
+    filled = fill_without(L, 4.0 * size, X, np.arange(10))
+    np.testing.assert_allclose(filled, L[:10], atol=10.0 * size)
 
 
 def test_a_row_is_filled_in_without_itself():

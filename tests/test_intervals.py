@@ -376,6 +376,10 @@ def test_too_few_good_rows_say_nothing():
     assert est.unsure_[2, 1]
 
 
+def test_residuals_of_which_none_counts_say_nothing():
+    assert conformal_quantile(np.arange(9.0), 0.5, np.zeros(9)) == np.inf
+
+
 def test_intervals_stay_within_the_bounds():
     _, X = table()
     X = 1.0 / (1.0 + np.exp(-X))

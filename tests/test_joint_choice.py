@@ -18,8 +18,8 @@ from kernmend.model.kernels import RBF, Polynomial
 from kernmend.model.tuning import pulls
 from kernmend.repair import joint_choice, joint_plan, joint_trial
 from kernmend.repair.calibrate import HELD_OUT
-from kernmend.repair.completion import ENTRIES_WIDTH, schatten_lam, wide_gamma
-from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
+from kernmend.repair.completion import wide_gamma
+from kernmend.repair.joint import ENTRIES_WIDTH, Problem, schatten_lam, solve_nuclear, solve_schatten
 from kernmend.repair.joint_choice import (
     choose,
     column_units,

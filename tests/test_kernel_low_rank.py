@@ -332,6 +332,8 @@ OF_BOTH = [
     ({"tol": -1e-3}, "tol must be a number >= 0"),
     ({"scale": True}, "scale must be"),
     ({"bounds": (1.0, 0.0)}, "bounds must have low <= high"),
+    ({"bounds": (None, 1.0)}, "bounds must have low <= high, two numbers"),
+    ({"bounds": "auto"}, "bounds must be None, 'data' or a pair"),
     ({"bounds": (0.0, 1.0, 2.0)}, "bounds must be None, 'data' or a pair"),
 ]
 OF_LOW_RANK = [

@@ -452,5 +452,13 @@ def test_capped_distances(seed, cap):
     rng = np.random.default_rng(seed)
     X, Y = rng.standard_normal((4, 7)) + 1e3, rng.standard_normal((5, 7)) + 1e3
     X[0, 0] = 1e12
-    expected = [[np.sum(np.minimum(np.abs(x - y), cap) ** 2) for y in Y] for x in X]
+    expected = [[np.sum(np.minimum(np.abs(x - y) / cap, 1.0) ** 2) for y in Y] for x in X]
     np.testing.assert_allclose(capped_squared_distances(X, Y, cap), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e30])
+def test_capped_distances_have_no_size(size):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((4, 7)), rng.standard_normal((5, 7))
+    expected = capped_squared_distances(X, Y, 0.5)
+    np.testing.assert_allclose(capped_squared_distances(size * X, size * Y, 0.5 * size), expected, rtol=1e-5)

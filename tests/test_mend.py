@@ -7,6 +7,7 @@ import pyarrow
 import pytest
 from cases import IGNORE_MAX_ITER
 from convex import low_rank, wrong_rows
+from scipy.sparse import csr_array
 
 import kernmend
 from kernmend import estimators
@@ -39,8 +40,12 @@ def test_arrays():
     assert "2 of 200 rows flagged" in mended.summary()
     assert kernmend.mend(X.tolist()).data.tolist() == mended.data.tolist()
     assert kernmend.mend(X.astype(object)).data.tolist() == mended.data.tolist()
-    with pytest.raises(ValueError, match="2D array"):
+    with pytest.raises(ValueError, match=r"X must have rows and columns, got 200: one column is X.reshape\(-1, 1\)"):
         kernmend.mend(X[:, 0])
+    with pytest.raises(ValueError, match="X must have rows and columns, got 50x2x4"):
+        kernmend.mend(X.reshape(50, 2, 4))
+    with pytest.raises(ValueError, match=r"X is a sparse matrix, .*: pass X.toarray\(\)"):
+        kernmend.mend(csr_array(X))
     with pytest.raises(ValueError, match="did not come from a file"):
         mended.write("anywhere")
 
@@ -76,6 +81,76 @@ def frame(n=200):
         },
         index=[f"i{i}" for i in range(n)],
     )
+
+
+def made_of_codes():
+    """Forty rows of five codes, two of them far off: what they were cannot be known."""
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 5, (40, 6))
+    X[[1, 5]] = rng.integers(-900, 900, (2, 6))
+    return X
+
+
+FRAMES = {
+    "pandas": pd.DataFrame,
+    "nullable": lambda X: pd.DataFrame(X).astype("Int64"),
+    "arrow": lambda X: pd.DataFrame(X).astype("int64[pyarrow]"),
+    "objects": lambda X: pd.DataFrame(X).astype(object),
+    "polars": lambda X: pl.DataFrame(X, schema=list("abcdef")),
+}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_integers_of_a_table_are_left_blank(make):
+    X = made_of_codes()
+    mended = kernmend.mend(make(X), unsure="blank")
+    assert mended.estimator.unsure_.any()
+    columns = [mended.data[name].to_list() for name in mended.data.columns]
+    blank = np.array([[one is None or one is pd.NA for one in column] for column in columns]).T
+    np.testing.assert_array_equal(blank, mended.estimator.unsure_)
+    kept = [[one for one, gone in zip(*both, strict=True) if not gone] for both in zip(columns, blank.T, strict=True)]
+    assert all(isinstance(one, int) for column in kept for one in column)
+    assert len(mended.changes) == mended.changed.sum()
+
+
+def test_integers_of_an_array_are_left_blank():
+    X = made_of_codes()
+    mended = kernmend.mend(X, unsure="blank")
+    assert mended.data.dtype == np.float64
+    np.testing.assert_array_equal(np.isnan(mended.data), mended.estimator.unsure_)
+    np.testing.assert_array_equal(mended.data[~mended.flags], X[~mended.flags])
+    assert kernmend.mend(X).data.dtype == X.dtype
+
+
+def test_masked_values_are_missing():
+    X = np.ma.masked_array((100 * circle()).astype(int), np.arange(400).reshape(200, 2) % 37 == 0)
+    mended = kernmend.mend(X)
+    np.testing.assert_array_equal(mended.data, kernmend.mend(X.astype(float).filled(np.nan)).data)
+    assert mended.changed[X.mask].all()
+
+
+def test_one_name_is_one_column(tmp_path):
+    frame = pd.DataFrame(circle(), columns=["ab", "a"])
+    frame["b"] = np.linspace(0, 1, len(frame)) ** 2
+    assert kernmend.mend(frame, columns="ab").estimator.feature_names_in_.tolist() == ["ab"]
+    assert kernmend.mend(frame, keep="ab").estimator.feature_names_in_.tolist() == ["a", "b"]
+    frame.iloc[4, 0], frame.iloc[9, 0] = -999, 9
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for missing in ("-999", -999):
+        source = kernmend.mend(tmp_path / "a.csv", keep="b", missing=missing)._source
+        assert np.argwhere(np.isnan(source.X)).tolist() == [[4, 0]]
+        assert source.X[9, 0] == 9
+
+
+@pytest.mark.parametrize("told", [{"missing": "-999"}, {"missing": [0]}, {"layout": {"decimal": ","}}])
+def test_what_is_said_of_files_is_not_passed_over_in_silence(told):
+    with pytest.raises(ValueError, match="missing and layout are for files: in X put NaN where a value is missing"):
+        kernmend.mend(circle(), **told)
+
+
+def test_a_table_without_rows():
+    with pytest.raises(ValueError, match="X has columns and no rows"):
+        kernmend.mend(pd.DataFrame({"x": [], "y": []}))
 
 
 def test_pandas():
@@ -303,6 +378,18 @@ def test_parameters_reach_the_estimator():
         make_estimator("search", {"wrong": "rbf"})
     with pytest.raises(ValueError, match="method must be one of 'kernel'"):
         kernmend.mend(circle(), method="magic")
+
+
+@pytest.mark.parametrize("shape", [0, 4, "2x2", (2,), (-2, -2), (2, None)])
+def test_an_image_shape_that_is_none(shape):
+    with pytest.raises(ValueError, match="the image shape must be height × width or"):
+        kernmend.mend(make_circle_images(), image_shape=shape)
+    with pytest.raises(ValueError, match="image_shape must be"):
+        kernmend.mend(make_circle_images()).estimator.report_data(image_shape=shape)
+
+
+def make_circle_images():
+    return np.hstack([circle(), circle()])
 
 
 def test_an_image_shape_that_does_not_fit():

@@ -297,7 +297,9 @@ def test_what_was_given_is_used():
 
 @IGNORE_MAX_ITER
 @pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("X", [np.ones((10, 3)), np.array([[0.0], [1.0]]), np.repeat(np.eye(3), 4, axis=0)])
+@pytest.mark.parametrize(
+    "X", [np.ones((10, 3)), np.array([[0.0], [1.0]]), np.repeat(np.eye(3), 4, axis=0), np.zeros((61, 7))]
+)
 def test_odd_data_is_left_in_place(error, X):
     est = RobustKernelPCA(error=error, max_iter=20).fit(X)
     np.testing.assert_allclose(est.recovered_, X, atol=0.02)

@@ -19,6 +19,7 @@ from kernmend.estimators._summary import summary as in_words
 from kernmend.io import ChangeLog, Dataset, read, without_empty
 from kernmend.io._dataset import differing
 from kernmend.io._number_format import describe
+from kernmend.io._text import texts_of
 from kernmend.io.changes import Found, kept_rows, make_log, words_on_kept, worst_rows
 from kernmend.io.frames import Table, as_table, row_name, settle
 from kernmend.io.known import LABELS, Known, known_in_file, known_rows
@@ -34,7 +35,8 @@ class Mended:
     Attributes
     ----------
     data : array or DataFrame
-        The mended data, of the type of the input; for a file, the matrix of its numbers.
+        The mended data, of the type of the input; for a file, the matrix of its numbers. Where `unsure="blank"` leaves
+        integers blank, an array of them becomes one of floats, and a column of pandas one of its "Int64".
     flags : ndarray of bool, shape (n_samples,)
         The rows that count as wrong.
     scores : ndarray of shape (n_samples,)
@@ -197,10 +199,10 @@ def mend(
     X: Any,
     *,
     method: str = "kernel",
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     image_shape: tuple[int, ...] | None = None,
-    missing: Sequence[str] = (),
-    keep: Sequence[str] = (),
+    missing: Any = (),
+    keep: str | Sequence[str] = (),
     layout: Mapping[str, Any] | None = None,
     good: Any = None,
     labels: str | None = None,
@@ -217,16 +219,16 @@ def mend(
         "kernel" (`KernelRecovery`), "search" (`RecoverySearch`), "joint" (`KernelLowRank`), "robust-pca" (`RobustPCA`),
         "outlier-pursuit" (`OutlierPursuit`), "low-rank" (`LowRankRepresentation`), "graph" (`GraphRobustPCA`),
         "kernel-pca" (`KernelPCADenoiser`) or "robust-kernel-pca" (`RobustKernelPCA`).
-    columns : sequence of str, optional
+    columns : str or sequence of str, optional
         The columns of a DataFrame or a file to look at; all others are passed through.
     image_shape : (height, width) or (height, width, 3), optional
         If the rows are flattened images: the report shows them as pictures.
-    missing : sequence of str, optional
-        Texts of a file that mean a missing value, besides empty cells, NA, NaN and null.
-    keep : sequence of str, optional
+    missing : str, number or a sequence of them, optional
+        What means a missing value in a file, besides empty cells, NA, NaN and null.
+    keep : str or sequence of str, optional
         Columns of a DataFrame or a file that stay as they are; "a..d" are those from a to d.
     layout : dict, optional
-        Of a text table what is not to be found out: "header" (bool), "delimiter", "decimal", "thousands", "encoding".
+        Of a file of text what is not to be found out: "header" (bool), "delimiter", "decimal", "thousands", "encoding".
     good : array-like, DataFrame or path, optional
         More rows of the same columns, known to be good: `X` is held against them. For "kernel" and "search"; what comes
         back is about `X` alone.
@@ -254,6 +256,8 @@ def mend(
     >>> bool(abs(np.linalg.norm(mended.data, axis=1) - 1).max() < 0.05)
     True
     """
+    if (texts_of(missing) or layout) and not any(isinstance(source, (str, os.PathLike)) for source in (X, good)):
+        raise ValueError("missing and layout are for files: in X put NaN where a value is missing")
     options = {"columns": columns, "image_shape": image_shape, "missing": missing, "keep": keep, **(layout or {})}
     source = _as_source(X, **options)
     estimator = make_estimator(method, params, source.bounds)
@@ -337,7 +341,13 @@ def draws(method: str) -> bool:
 
 
 def check_source(source: Table | Dataset) -> None:
-    """Raise ValueError that says where the data are infinite, by the names that they have; estimators know none."""
+    """Raise ValueError if the data are no matrix, or says where they are infinite by the names that estimators lack."""
+    if np.ndim(source.X) != 2:
+        shape = "x".join(map(str, np.shape(source.X)))
+        raise ValueError(
+            f"X must have rows and columns, got {shape}: one column is X.reshape(-1, 1), images as rows are "
+            "X.reshape(len(X), -1)"
+        )
     if isinstance(source.X, np.ndarray) and source.X.dtype.kind == "f":
         check_infinite(source.X, source.columns)
 

@@ -7,13 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.linalg.distances import largest_size
 from kernmend.model.errors import ERROR_MODELS, RowSum
 from kernmend.model.kernels import KERNELS, Kernel, Polynomial
 from kernmend.model.penalties import PENALTIES
 from kernmend.solvers import SOLVERS
 
-# Largest size of a value: its square is within the range of floats, with room for sums.
+# Largest size of a value, and 1 / the least size of the largest one: squares, with room for sums, are floats above 0.
 LARGEST = 1e150
+# What the largest size is in single precision.
+LARGEST_SINGLE = 1e18
 Names: TypeAlias = "np.ndarray[Any, Any] | tuple[str, ...] | None"
 
 
@@ -27,15 +30,67 @@ def check_infinite(X: Array, names: Names) -> None:
     )
 
 
-def refuse_far(X: Array, names: Names) -> None:
-    """Raise ValueError that names the first value whose square no float can hold, and counts the rest."""
-    advice = f"Divide X by a number, or put NaN where it is wrong: squares of more than {LARGEST:.0e} are infinite"
-    _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
+def unmasked(X: Any) -> Array:
+    """Return a masked array as floats, with NaN where it is masked.
+
+    >>> unmasked(np.ma.masked_equal([[1, -999]], -999)).tolist()
+    [[1.0, nan]]
+    """
+    out: Array = X.astype(X.dtype if X.dtype.kind == "f" else np.float64).filled(np.nan)
+    return out
+
+
+def in_range(X: Array, names: Names, *, tiny: bool) -> Array:
+    """Return rows whose squares floats hold: those of float32 in float64 where it does not hold them.
+
+    ValueError that names the first value whose square is infinite; unless `tiny`, also if no square is above 0.
+
+    >>> [in_range(np.array([[1.0, size]], dtype=np.float32), None, tiny=False).dtype.itemsize for size in (2.0, 1e20)]
+    [4, 8]
+    """
+    largest = largest_size(X)
+    if X.dtype == np.float32:
+        fits = largest == 0.0 or 1.0 / LARGEST_SINGLE <= largest <= LARGEST_SINGLE
+        return X if fits else X.astype(np.float64)
+    if largest > LARGEST:
+        advice = f"Divide X by a number, or put NaN where it is wrong: squares of more than {LARGEST:.0e} are infinite"
+        _refuse("values that are too large", np.abs(X) > LARGEST, names, advice)
+    if not tiny and 0.0 < largest < 1.0 / LARGEST:
+        raise ValueError(
+            f"X contains values that are too small: the largest is {largest:.0e}. Multiply X by a number: squares of "
+            f"less than {1.0 / LARGEST:.0e} are 0"
+        )
+    return X
 
 
 def check_no_missing(X: Array, names: Names) -> None:
     """Raise ValueError that names the first missing entry and counts the rest."""
     _refuse("NaN", np.isnan(X), names, "Fill in what is missing first: KernelRecovery().fit_transform(X) does it")
+
+
+def check_missing(X: Array, names: Names = None) -> NDArray[np.bool_]:
+    """Return which entries of X are NaN; ValueError where a whole row or column is, with its name.
+
+    >>> check_missing(np.array([[1.0, np.nan], [2.0, 3.0]]))
+    array([[False,  True],
+           [False, False]])
+    """
+    missing = np.isnan(X)
+    rows, columns = (np.flatnonzero(missing.all(axis=axis)).tolist() for axis in (1, 0))
+    if columns:
+        said = [str(j) if names is None else repr(str(names[j])) for j in columns]
+        raise ValueError(f"nothing is observed in {_list('column', said)}")
+    if rows:
+        raise ValueError(f"nothing is observed in {_list('row', [*map(str, rows)])}")
+    return missing
+
+
+def _list(what: str, names: list[str]) -> str:
+    """Return which rows or columns these are, and what to do with them."""
+    if len(names) == 1:
+        return f"{what} {names[0]}: drop it, or give it at least one value"
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{what}s {', '.join(names[:5])}{more}: drop them, or give each at least one value"
 
 
 def _refuse(what: str, bad: NDArray[np.bool_], names: Names, advice: str) -> None:
@@ -48,10 +103,19 @@ def _refuse(what: str, bad: NDArray[np.bool_], names: Names, advice: str) -> Non
     raise ValueError(f"X contains {what}: row {row} has it in {where}{more}. {advice}")
 
 
+def real(value: object) -> float:
+    """Return a real number as a float, and NaN, which lies between no limits, for anything else.
+
+    >>> real(2), real(True), real("auto")
+    (2.0, nan, nan)
+    """
+    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else np.nan
+
+
 def check_positive(name: str, value: object) -> float:
     """Return a positive finite number as a float; ValueError otherwise."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < float(value) < np.inf:
-        return float(value)
+    if 0 < real(value) < np.inf:
+        return real(value)
     raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}")
 
 
@@ -62,8 +126,8 @@ def check_auto(name: str, value: object) -> float | None:
 
 def check_noise(value: object) -> float:
     """Return a standard deviation as a float; ValueError otherwise."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= float(value) < np.inf:
-        return float(value)
+    if 0 <= real(value) < np.inf:
+        return real(value)
     raise ValueError(f"noise must be a number >= 0, got {value!r}")
 
 
@@ -121,9 +185,8 @@ def check_gram(name: str, gram: object, n_samples: int, dtype: Any) -> Array:
 def check_recovery(est: Any) -> None:
     """Check the parameters of `KernelRecovery`."""
     check_model(est)
-    alpha = est.alpha
-    if isinstance(alpha, bool) or not (isinstance(alpha, numbers.Real) and 0 < float(alpha) <= 1):
-        raise ValueError(f"alpha must be a number above 0 and at most 1, got {alpha!r}")
+    if not 0 < real(est.alpha) <= 1:
+        raise ValueError(f"alpha must be a number above 0 and at most 1, got {est.alpha!r}")
     _check_error(est.error, ("auto", *ERROR_MODELS))
     if isinstance(est.landmarks, str):
         check_choice("landmarks", est.landmarks, ("auto",))
@@ -135,8 +198,7 @@ def check_recovery(est: Any) -> None:
 
 def check_interval(interval: object, unsure: object) -> None:
     """Check the level of intervals, and what to do where they are too wide."""
-    number = isinstance(interval, numbers.Real) and not isinstance(interval, bool)
-    if interval is not None and not (number and 0 < float(interval) < 1):  # type: ignore[arg-type]
+    if interval is not None and not 0 < real(interval) < 1:
         raise ValueError(f"interval must be None or a level between 0 and 1, such as 0.9, got {interval!r}")
     check_choice("unsure", unsure, ("mend", "blank", "keep"))
     if interval is None and unsure != "mend":
@@ -185,14 +247,14 @@ def check_common(est: Any) -> None:
     check_budget(est)
     if isinstance(est.contamination, str):
         check_choice("contamination", est.contamination, ("auto",))
-    elif not (isinstance(est.contamination, numbers.Real) and 0 <= float(est.contamination) <= 0.5):
+    elif not 0 <= real(est.contamination) <= 0.5:
         raise ValueError(f"contamination must be 'auto' or a share between 0 and 0.5, got {est.contamination!r}")
 
 
 def check_budget(est: Any) -> None:
     """Check `max_iter` and `tol`."""
     check_count("max_iter", est.max_iter)
-    if not (isinstance(est.tol, numbers.Real) and 0 <= float(est.tol) < np.inf):
+    if not 0 <= real(est.tol) < np.inf:
         raise ValueError(f"tol must be a number >= 0, got {est.tol!r}")
 
 

@@ -108,6 +108,8 @@ def test_an_existing_file_is_kept(tmp_path):
     est, _ = circle()
     path = tmp_path / "report.html"
     path.write_text("mine")
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write page\.html"):
+        est.report(tmp_path / "nowhere" / "page.html")
     with pytest.raises(FileExistsError, match="force=True"):
         est.report(path)
     assert path.read_text() == "mine"

@@ -15,12 +15,10 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from kernmend import _mend as sugar
-from kernmend._typing import Array
 from kernmend.cli import words as cli_words
 from kernmend.cli.mend import plain
 from kernmend.cli.targets import Refused, check_free, find_targets, input_file
 from kernmend.io import Dataset, FileError, read, replacing, without_empty
-from kernmend.io.known import Known
 
 LAYOUT = ("header", "delimiter", "decimal", "thousands", "encoding")  # options on how a table is read
 NOTHING = ("holds no ", "no column of numbers")  # words of the readers: the file is sound, but there is nothing to do
@@ -48,8 +46,9 @@ def run_mend(
         check_report(report)
         data = read_data(source, options)
         estimator = make_estimator(method, data, options)
-        reference = None if good is None else _read_good(good, data, method, options)
-        known = None if labels is None else _read_labels(labels, data, method)
+        with refusing():
+            reference = None if good is None else sugar.good_rows(good, data, method, **of_reading(options))
+            known = None if labels is None else sugar.known(None, data, labels, method)
         with failing(estimator):
             mended = sugar.fit(estimator, data, reference, known)
         interrupted = was_interrupted(estimator)
@@ -106,10 +105,8 @@ def read_data(source: Path, options: dict[str, Any]) -> Dataset:
     """Return the data set of a file, without rows and columns that hold nothing; one line if it cannot be read."""
     with reading():
         data = without_empty(read(source, **of_reading(options)))
-    try:
+    with refusing(f"{source}: "):
         sugar.check_source(data)
-    except ValueError as error:
-        raise Refused(f"{source}: {error}") from error
     return data
 
 
@@ -119,18 +116,13 @@ def of_reading(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in names} | {"keep": options["keep"] or ()}
 
 
-def _read_good(good: Path, data: Dataset, method: str, options: dict[str, Any]) -> Array:
+@contextmanager
+def refusing(where: str = "") -> Iterator[None]:
+    """Turn what was asked for and cannot be into one line, with `where` in front."""
     try:
-        return sugar.good_rows(good, data, method, **of_reading(options))
+        yield
     except ValueError as error:  # a FileError too
-        raise Refused(str(error)) from error
-
-
-def _read_labels(labels: str, data: Dataset, method: str) -> Known:
-    try:
-        return sugar.known(None, data, labels, method)
-    except ValueError as error:  # a FileError too
-        raise Refused(str(error)) from error
+        raise Refused(f"{where}{error}") from error
 
 
 @contextmanager
@@ -164,14 +156,12 @@ def make_estimator(method: str, data: Dataset, options: dict[str, Any]) -> Any:
         params["random_state"] = options["seed"]
     if options["scale"] != "auto":
         params["scale"] = None if options["scale"] == "none" else options["scale"]
-    try:
-        if options["alpha"] is not None:
-            if method not in ("kernel", "search"):  # kernel-pca has another alpha
-                raise ValueError(f"--alpha is for the methods kernel and search, not for {method}")
-            params["alpha"] = options["alpha"]
+    if options["alpha"] is not None:
+        if method not in ("kernel", "search"):  # kernel-pca has another alpha
+            raise Refused(f"--alpha is for the methods kernel and search, not for {method}")
+        params["alpha"] = options["alpha"]
+    with refusing():
         return sugar.make_estimator(method, params, data.bounds)
-    except ValueError as error:
-        raise Refused(str(error)) from error
 
 
 @contextmanager

@@ -15,14 +15,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernmend._typing import Array
-from kernmend._validation import LARGEST, check_infinite, check_no_missing, refuse_far, row_names
+from kernmend._validation import (
+    LARGEST,
+    LARGEST_SINGLE,
+    check_infinite,
+    check_missing,
+    check_no_missing,
+    in_range,
+    row_names,
+    unmasked,
+)
 from kernmend.detect.flags import flag_share
 from kernmend.estimators import _summary
 from kernmend.estimators._outputs import Outputs
 from kernmend.estimators._progress import counting_bar, progress_bar
 from kernmend.large import dask as lazy
+from kernmend.linalg.distances import largest_size
 from kernmend.model.kernels import Kernel
-from kernmend.repair.completion import check_missing
 from kernmend.solvers import Callback, SolverResult
 
 logger = logging.getLogger("kernmend")
@@ -60,7 +69,7 @@ def is_lazy(X: Any) -> bool:
 
 def is_far(X: Array) -> bool:
     """Return whether a value is so large that its square is infinite, which is what such a value counts as."""
-    return X.dtype != np.float32 and bool((np.abs(X) > LARGEST).any())
+    return largest_size(X) > (LARGEST_SINGLE if X.dtype == np.float32 else LARGEST)
 
 
 class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -171,6 +180,8 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
     def _validate(self, X: Any, *, reset: bool, **options: Any) -> Array:
         """Return X as a float array; ValueError that says where it has what it may not have."""
         options = {"dtype": [np.float64, np.float32], **options}
+        if isinstance(X, np.ma.MaskedArray):
+            X = unmasked(X)
         if reset:
             self._name_rows(X)
         X = validate_data(self, X, ensure_all_finite=False, reset=reset, **options)
@@ -179,9 +190,9 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
             check_infinite(X, names)
             if not self._allow_nan:
                 check_no_missing(X, names)
-            check_missing(X if reset else np.vstack([np.zeros_like(X[:1]), X]), names)
-        if not self._allow_far and is_far(X):
-            refuse_far(X, names)
+            check_missing(X if reset else np.vstack([X, np.zeros_like(X[:1])]), names)
+        if not self._allow_far:
+            X = in_range(X, names, tiny=not reset)
         return np.asarray(X)
 
     def _name_rows(self, X: Any) -> None:

@@ -5,15 +5,14 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import check_gram, check_low_rank
 from kernmend.estimators._base import MOVED, KernelModel, parameters
 from kernmend.model.errors import KernelError
 from kernmend.model.penalties import cutoff_from_rho
-from kernmend.repair import completion
-from kernmend.repair.joint import solve_nuclear, solve_schatten, starting_values
+from kernmend.repair.completion import fill_from
+from kernmend.repair.joint import ENTRIES_EPS, solve_nuclear, solve_schatten, starting_values
 from kernmend.repair.joint_plan import Plan, Planner, replaced_entries
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.row_mender import blocks
@@ -191,43 +190,18 @@ class KernelLowRank(KernelModel):
             warnings.warn(f"nothing was mended: {self.reason_}", NothingMendedWarning, stacklevel=2)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Recover rows, seen or new, against the recovered ones; every row may move.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The mended rows, of the dtype of `X`.
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
+    def _mend_rows(self, X: Array) -> Array:
+        """Return rows recovered against the recovered ones; every row may move."""
         out = np.empty_like(X)
         for rows in blocks(X.shape[0]):
             out[rows] = self._units.leave(self._move(self._enter(X[rows])), X[rows])
         return out
 
-    def score_samples(self, X: Any) -> Any:
-        """Return minus how far each row moves in the kernel space, as a share of a row's length there.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows of the columns of the fit; NaN means missing, inf is an error.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Minus the score of each row, as `outlier_scores_` has it for those of the fit.
-        """
-        check_is_fitted(self)
-        X = self._enter(self._validate(X, reset=False))
+    def _score_rows(self, X: Array) -> Array:
+        """Return how far each row moves in the kernel space, as a share of a row's length there."""
+        inside = self._enter(X)
         length = float(np.sqrt(np.mean(self.kernel_.diag(self._mender.L)))) or 1.0
-        return -KernelError(self.kernel_, X, length).residuals(self._move(X)) / length
+        return KernelError(self.kernel_, inside, length).residuals(self._move(inside)) / length
 
     def _check_gram(self, gram: Any, start_gram: Any) -> None:
         """Raise ValueError where a given gram goes with something that it cannot."""
@@ -267,7 +241,7 @@ class KernelLowRank(KernelModel):
         `nuclear` are further arguments of `solve_nuclear`.
         """
         init = plan.start if isinstance(init, str) and init == "auto" else init
-        max_iter = self.max_iter * (len(completion.ENTRIES_EPS) if plan.schatten else 1)
+        max_iter = self.max_iter * (len(ENTRIES_EPS) if plan.schatten else 1)
         with self._progress("mending", max_iter) as progress:
             common: dict[str, Any] = {"init": init, "bounds": bounds, "tol": self.tol, "max_iter": max_iter}
             if plan.lam is None:
@@ -301,7 +275,7 @@ class KernelLowRank(KernelModel):
 
     def _move(self, X: Array) -> Array:
         """Return rows, in the units of the fit, moved against the recovered ones."""
-        start = completion.fill_from(self._mender.L, X)
+        start = fill_from(self._mender.L, X)
         if self.lam_ is None:
             return start
         return self._mender.mend_with_history(X, self._settings, start=start, max_iter=self.max_iter, tol=self.tol)[0]

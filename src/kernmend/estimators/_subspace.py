@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_auto, check_choice, check_common, check_kernel
+from kernmend._validation import check_auto, check_choice, check_common, check_kernel, real
 from kernmend.detect.detector import ALPHA, LOG10
 from kernmend.detect.groups import TwoGroups
 from kernmend.detect.rows import SURE
@@ -67,10 +67,7 @@ class SubspaceRecovery(NewRowsRecovery):
             return tuning.auto_components(variances, self._share)
         if isinstance(self.n_components, numbers.Integral):
             return min(int(self.n_components), variances.size)
-        descending = np.sort(np.maximum(variances, 0.0))[::-1]
-        return min(
-            1 + int(np.searchsorted(np.cumsum(descending), self.n_components * descending.sum())), variances.size
-        )
+        return tuning.components_of_share(variances, self.n_components)
 
     def _check_parameters(self) -> None:
         """Raise ValueError or TypeError that names the parameter, what it must be and what it is."""
@@ -79,10 +76,7 @@ class SubspaceRecovery(NewRowsRecovery):
         count = self.n_components
         if isinstance(count, str):
             check_choice("n_components", count, ("auto",))
-        elif isinstance(count, bool) or not (
-            (isinstance(count, numbers.Integral) and int(count) >= 1)
-            or (isinstance(count, numbers.Real) and 0 < float(count) < 1)
-        ):
+        elif not (0 < real(count) < 1 or (real(count) >= 1 and isinstance(count, numbers.Integral))):
             raise ValueError(
                 f"n_components must be 'auto', an integer >= 1 or a share of variance between 0 and 1, got {count!r}"
             )

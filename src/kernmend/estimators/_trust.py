@@ -41,9 +41,6 @@ class Explanations(Sequence[Explanation]):
             return Explanations(self._est, self.rows[which])
         return self._est.explain(int(self.rows[which]))
 
-    def __iter__(self) -> Iterator[Explanation]:
-        return (self._est.explain(int(row)) for row in self.rows)
-
     def __repr__(self) -> str:
         return f"<Explanations of {len(self)} flagged row{'' if len(self) == 1 else 's'}>"
 
@@ -206,8 +203,6 @@ class Explained:
         check_is_fitted(self)
         if "_of_landmarks" in vars(self):
             raise AttributeError(f"{name} needs rows in memory: fit them, not a dask array")
-        if "unsure_" not in vars(self):
-            raise AttributeError(f"the model was saved by an earlier kernmend, which kept no {name}: fit it again")
         return self
 
 

@@ -126,10 +126,7 @@ def array_dataset(
 def numbers(raw: Raw, features: NDArray[np.intp], ask: Request) -> Array:
     """Return some columns of rows as floats, NaN where they are missing."""
     narrow = raw.dtype.kind == "f" and raw.dtype.itemsize <= 4
-    X: Array = raw.reshape(len(raw), -1)[:, features].astype(np.float32 if narrow else np.float64)
-    for number in ask.missing_numbers:
-        np.putmask(X, number == X, np.nan)
-    return X
+    return ask.without_missing(raw.reshape(len(raw), -1)[:, features].astype(np.float32 if narrow else np.float64))
 
 
 def _image_shape(raw: Raw, ask: Request) -> tuple[int, ...] | None:
@@ -143,6 +140,19 @@ def _image_shape(raw: Raw, ask: Request) -> tuple[int, ...] | None:
             raise FileError(f"{ask.path}: the images are {own}, not {ask.image_shape}: leave out the image shape")
         return own
     return check_image_shape(ask, shape[0] if shape else 1)
+
+
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """Return the shape of an image, without an axis of one channel; FileError if it is none."""
+    try:
+        whole = tuple(int(length) for length in shape)
+    except (TypeError, ValueError):
+        whole = ()
+    if len(whole) == 3 and whole[2] == 1:
+        whole = whole[:2]
+    if min(whole, default=0) < 1 or len(whole) not in (2, 3) or whole[2:] not in ((), (3,)):
+        raise FileError(f"the image shape must be height × width or height × width × 3, got {shape!r}")
+    return whole
 
 
 def check_image_shape(ask: Request, width: int) -> tuple[int, ...] | None:

@@ -211,10 +211,9 @@ def _index(raw: Raw, rows: Places, columns: Places) -> tuple[Places, ...]:
 def cast(values: Array, dtype: np.dtype[Any], path: Path | str) -> Raw:
     """Return values in another number type: rounded and kept within its range where that is needed."""
     if dtype.kind == "f":
-        limit = np.finfo(dtype).max
-        return (
-            np.clip(values, -limit, limit).astype(dtype) if dtype.itemsize < values.itemsize else values.astype(dtype)
-        )
+        if dtype.itemsize < values.itemsize:
+            values = np.clip(values, np.finfo(dtype).min, np.finfo(dtype).max)
+        return values.astype(dtype)
     if np.isnan(values).any():
         raise FileError(f"{path}: cannot mark values as missing in an array of whole numbers: store it as floats")
     if dtype.kind == "b":

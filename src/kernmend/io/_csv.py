@@ -152,9 +152,7 @@ class Csv(TextFormat):
         width = len(top[1]) if len(top) > 1 and len(top[1]) == len(first) + 1 else len(first)
         sample = [first, *(row for row in top[1:] if len(row) == width)]
         found = find_header(sample, missing, ask.layout.header)
-        if (
-            found.names and width == len(first) + 1
-        ):  # R leaves out the name of the index; some end rows with a delimiter
+        if found.names and width == len(first) + 1:  # R names no index; some programs end rows with a delimiter
             first = [*first, ""] if not any(row[-1] for row in sample[1:]) else ["", *first]
         rows = filled[found.names + found.units :]
         below = _signature(whole, rows, len(first))

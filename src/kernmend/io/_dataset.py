@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -87,15 +88,19 @@ class Request:
         return place
 
     @property
-    def missing_numbers(self) -> list[float]:
+    def missing_numbers(self) -> dict[str, float]:
         """The texts that mean missing, as far as they are numbers: -999 also means -999.0."""
-        numbers = []
+        numbers = {}
         for text in self.missing:
-            try:
-                numbers.append(float(text))
-            except ValueError:
-                continue
+            with suppress(ValueError):
+                numbers[text] = float(text)
         return numbers
+
+    def without_missing(self, X: Array) -> Array:
+        """Return numbers with NaN, in place, where a number means missing."""
+        for number in self.missing_numbers.values():
+            np.putmask(X, number == X, np.nan)
+        return X
 
     def no_columns(self, what: str) -> None:
         """Raise FileError if columns were chosen in data that has none."""

@@ -35,8 +35,6 @@ MODULES = (
     "kernmend.repair.row_mender",
     "kernmend.repair.units",
 )
-LATER = {"RowMender": ("intervals", "unsure"), "Units": ("shape",)}
-"""Fields that files of this format may lack, since they came after it; they have defaults."""
 OTHERS = {
     "sklearn.decomposition": ("KernelPCA",),
     "sklearn.preprocessing": ("KernelCenterer",),
@@ -202,7 +200,7 @@ class Decoder:
         if state.keys() - names:
             raise EncodingError(f"{value['class']} has no {min(state.keys() - names)!r}")
         of_fields = is_dataclass(cls)
-        if of_fields and (lacks := _needed(cls) - state.keys()):
+        if of_fields and (lacks := {field.name for field in fields(cls) if field.init} - state.keys()):
             raise EncodingError(f"a {value['class']} without {min(lacks)!r}")
         parts = {name: self(part) for name, part in state.items()}
         if of_fields:
@@ -227,11 +225,6 @@ class Decoder:
         "sparse": _read_sparse,
         "object": _read_object,
     }
-
-
-def _needed(cls: Any) -> set[str]:
-    """Return the fields that an object cannot be made without: all but those that came later."""
-    return {field.name for field in fields(cls) if field.init} - set(LATER.get(cls.__name__, ()))
 
 
 def _class(name: Any) -> Any:

@@ -140,7 +140,7 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
     """Return some columns as numbers, NaN where they are missing or words."""
     X = np.empty((grid.height, len(features)))
     formats = columns.formats(features)
-    hidden = {text for text in ask.missing if not _is_float(text)}
+    hidden = set(ask.missing) - ask.missing_numbers.keys()
     for start, stop in _blocks(grid):
         by_column = list(zip(*grid.cells(start, stop), strict=True))
         for k, j in enumerate(features):
@@ -149,9 +149,7 @@ def grid_values(grid: Grid, columns: Columns, features: Sequence[int], ask: Requ
                 cells = ["" if plain(cell) in hidden else cell for cell in cells]
             X[start:stop, k] = formats[k].parse_all(cells, plain)
         del by_column  # before the next block is read
-    for number in ask.missing_numbers:
-        np.putmask(X, number == X, np.nan)
-    return X
+    return ask.without_missing(X)
 
 
 def grid_dataset(grid: Grid, ask: Request) -> Dataset:
@@ -284,14 +282,6 @@ class GridCells(Cells):
             return None
         example = f", such as {brief.example!r}" if brief.example else ""
         return f"is not a number as the column writes them{example}"
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _labels(grid: Grid, columns: Columns, ask: Request) -> tuple[int, tuple[str, ...]] | None:

@@ -229,17 +229,12 @@ def _number_type(kind: Any) -> Any:
 
 def _index(table: Any) -> list[str]:
     """Return the columns that pandas takes for the index."""
-    facts = (table.schema.metadata or {}).get(b"pandas")
-    if facts is None:
-        return []
     try:
-        index = json.loads(facts)["index_columns"]
+        index = json.loads((table.schema.metadata or {})[b"pandas"])["index_columns"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return []
-    known = table.column_names
-    return (
-        [name for name in index if isinstance(name, str) and known.count(name) == 1] if isinstance(index, list) else []
-    )
+    known, names = table.column_names, index if isinstance(index, list) else []
+    return [name for name in names if isinstance(name, str) and known.count(name) == 1]
 
 
 def _kinds(table: Any, features: Sequence[int]) -> list[np.dtype[Any]]:
@@ -260,9 +255,7 @@ def numbers(table: Any, features: list[int], ask: Request) -> Array:
     for k, j in enumerate(features):
         column = table.column(j)
         X[:, k] = column.cast("float32" if narrow else "float64", safe=False).to_numpy()
-    for number in ask.missing_numbers:
-        np.putmask(X, number == X, np.nan)
-    return X
+    return ask.without_missing(X)
 
 
 def put(table: Any, mended: NewValues, path: Path) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kernmend.io._arrays import checked_shape
 from kernmend.io._containers import Hdf5, Matlab73, Zarr
 from kernmend.io._csv import Csv
 from kernmend.io._dataset import HEAD, Dataset, Format, Layout, Request
@@ -17,7 +18,7 @@ from kernmend.io._number_format import GROUPERS
 from kernmend.io._numpy import Npy, Npz
 from kernmend.io._packed import Gzipped, ZippedTable
 from kernmend.io._parquet import Feather, Parquet
-from kernmend.io._text import BLANKS
+from kernmend.io._text import BLANKS, texts_of
 from kernmend.io._xlsx import Xlsx
 
 FORMATS: tuple[Format, ...] = (
@@ -61,6 +62,7 @@ def read(
     ----------
     path : the file or folder; ``file.npz::name`` names one of several arrays in a file, or a sheet of a workbook.
     columns : names of the columns to mend, or their numbers from 0; the others pass through. Default: all with numbers.
+        Of columns, missing and keep a single one may stand by itself.
     image_shape : (h, w) or (h, w, 3) if every row is a flattened image.
     missing : texts or numbers that mean a missing value, besides empty cells, NA, NaN and null.
     keep : names or numbers of columns that stay as they are.
@@ -90,12 +92,11 @@ def request(
 ) -> Request:
     """Return the arguments of `read` as a request, checked."""
     place, member = _split(path)
-    shape = None if image_shape is None else _checked_shape(image_shape)
-    if columns is not None and set(map(str, columns)) & set(map(str, keep)):
+    shape = None if image_shape is None else checked_shape(image_shape)
+    named, kept = None if columns is None else texts_of(columns), texts_of(keep)
+    if set(named or ()) & set(kept):
         raise FileError(f"{place}: a column is either to be mended or to be kept: name it once")
-    named = None if columns is None else tuple(map(str, columns))
-    told = _checked_layout(place, Layout(**layout))
-    return Request(place, member, named, shape, tuple(map(str, missing)), tuple(map(str, keep)), told)
+    return Request(place, member, named, shape, texts_of(missing), kept, _checked_layout(place, Layout(**layout)))
 
 
 def _checked_layout(place: Path, layout: Layout) -> Layout:
@@ -122,16 +123,6 @@ def _split(path: str | Path) -> tuple[Path, str | None]:
         if mark and file and member and not Path(text).exists():
             return Path(file), member
         return Path(text), None
-
-
-def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of an image, without an axis of one channel; FileError if it is none."""
-    whole = tuple(int(length) for length in shape)
-    if len(whole) == 3 and whole[2] == 1:
-        whole = whole[:2]
-    if min(whole, default=0) < 1 or len(whole) not in (2, 3) or whole[2:] not in ((), (3,)):
-        raise FileError(f"the image shape must be height × width or height × width × 3, got {tuple(shape)}")
-    return whole
 
 
 def recognise(path: Path) -> Format:

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from numbers import Number
+from typing import Any
 
 from kernmend.io._decoding import QUOTED, Text, split_records
 from kernmend.io._number_format import is_number
@@ -145,6 +147,15 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
         seen.add(new)
         out.append(new)
     return tuple(out)
+
+
+def texts_of(given: Any) -> tuple[str, ...]:
+    """Return several names or values as texts; a single one may be given by itself, None is none.
+
+    >>> texts_of("x"), texts_of(["x", 3]), texts_of(-999), texts_of(None)
+    (('x',), ('x', '3'), ('-999',), ())
+    """
+    return (str(given),) if isinstance(given, (str, Number)) else tuple(map(str, () if given is None else given))
 
 
 def counted(number: int, what: str) -> str:

@@ -144,15 +144,11 @@ class _Parts:
         self.archive, self.infos = archive, infos
         if WORKBOOK not in infos:
             raise FileError(f"{ask.path}: is an Office file without a workbook: save the table as csv")
-        relations = self.raw("xl/_rels/workbook.xml.rels")
-        targets = (
-            {}
-            if relations is None
-            else {
-                one.get("Id"): posixpath.normpath(posixpath.join("xl", one.get("Target", ""))).lstrip("/")
-                for one in tree(relations).iter("Relationship")
-            }
-        )
+        relations = tree(self.raw("xl/_rels/workbook.xml.rels") or b"<none/>")
+        targets = {
+            one.get("Id"): posixpath.normpath(posixpath.join("xl", one.get("Target", ""))).lstrip("/")
+            for one in relations.iter("Relationship")
+        }
         self.sheets: dict[str, str] = {}
         for sheet in tree(self.raw(WORKBOOK) or b"").iter("sheet"):
             relation = next((value for key, value in sheet.attrib.items() if key.endswith("}id")), None)

@@ -52,7 +52,7 @@ def make_log(source: Any, A: Array, found: Found, among: NDArray[np.bool_] | Non
         for ends in (notes.get(name, rows, columns),)
     )
     log = ChangeLog(
-        row=rows if getattr(source, "rows", None) is None else source.rows[rows],
+        row=rows if source.rows is None else source.rows[rows],
         label=[""] * len(rows) if labels is None else [labels[row] for row in rows.tolist()],
         column=_names(source, columns),
         old=old,
@@ -150,7 +150,7 @@ class _Notes:
 
 def _texts(source: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> list[str]:
     """Return what stands in some cells of the file, or numbers as texts if there is none."""
-    if not hasattr(source, "cells"):
+    if source.cells is None:
         return _plain(source, values, columns)
     out: list[str] = source.cells.texts(rows if source.rows is None else source.rows[rows], source.places[columns])
     return out
@@ -158,16 +158,16 @@ def _texts(source: Any, rows: NDArray[np.intp], columns: NDArray[np.intp], value
 
 def _plain(table: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
     """Return numbers of a table without a file as texts, those of columns of whole numbers without decimals."""
-    texts, integer = number_texts(values), getattr(table, "integer", None)
-    if integer is None:
+    texts = number_texts(values)
+    if table.integer is None:
         return texts
-    whole = integer[columns] & ~np.isnan(values)
+    whole = table.integer[columns] & ~np.isnan(values)
     return [str(int(value)) if one else text for value, one, text in zip(values, whole, texts, strict=True)]
 
 
 def _written(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
     """Return numbers as they are written to columns."""
-    if not hasattr(source, "cells"):
+    if source.cells is None:
         return _plain(source, values, columns)
     out: list[str] = source.cells.written(values, source.places[columns])
     return out
@@ -175,7 +175,7 @@ def _written(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]
 
 def _bounds(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
     """Return ends of intervals as texts, in the format of their columns if these have one; nothing for NaN."""
-    formats = getattr(source, "formats", None)
+    formats = source.formats
     if formats is None:
         return ["" if value != value else f"{value:.6g}" for value in values.tolist()]
     return [formats[j].write(value) for value, j in zip(values, columns.tolist(), strict=True)]
@@ -183,7 +183,7 @@ def _bounds(source: Any, values: Array, columns: NDArray[np.intp]) -> list[str]:
 
 def _names(source: Any, columns: NDArray[np.intp]) -> list[str]:
     """Return the names of columns; their numbers in the file where they have none."""
-    places = source.places if hasattr(source, "places") else np.arange(source.X.shape[1])
+    places = np.arange(source.X.shape[1]) if source.cells is None else source.places
     names = source.columns or tuple(f"column {j}" for j in places.tolist())
     return [names[j] for j in columns.tolist()]
 
@@ -193,8 +193,7 @@ def _names(source: Any, columns: NDArray[np.intp]) -> list[str]:
 
 def _has_pixels(source: Any) -> bool:
     """Return whether cells are pixels of images, of which many change together, and not texts of their own."""
-    plain = source.columns is None and getattr(source, "formats", None) is None
-    return plain and getattr(source, "image_shape", None) is not None
+    return source.columns is None and source.formats is None and source.image_shape is not None
 
 
 def _in_blocks(log: ChangeLog, source: Any, columns: NDArray[np.intp]) -> ChangeLog:

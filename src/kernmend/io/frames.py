@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as narwhals
 import numpy as np
@@ -16,9 +16,11 @@ from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend._validation import unmasked
+from kernmend.io._arrays import checked_shape
 from kernmend.io._dataset import differing, settled
 from kernmend.io._identifiers import measured
-from kernmend.io._text import unique
+from kernmend.io._text import texts_of, unique
 
 # Most characters of the name of a row in a sentence.
 LABEL_LENGTH = 24
@@ -30,10 +32,10 @@ TEXTS = "numbers as texts, which pandas.to_numeric reads"
 
 @dataclass(frozen=True)
 class Table:
-    """An input as a matrix with its names and types. `restore` turns a mended matrix into the type of the input."""
+    """Data without a file as a matrix, with names and types. `restore` turns a mended matrix into the type it had."""
 
     X: Array
-    restore: Callable[[Array], Any]
+    restore: Callable[[Array], Any] = lambda A: A
     columns: tuple[str, ...] | None = None
     row_labels: tuple[str, ...] | None = None
     image_shape: tuple[int, ...] | None = None
@@ -42,6 +44,10 @@ class Table:
     passed: tuple[str, ...] = ()
     why_passed: Mapping[str, str] = field(default_factory=dict)
     """Why a column is passed over, by its name; of those that are not made of numbers nothing is said."""
+    rows: NDArray[np.intp] | None = None
+    """The numbers of the rows among those of the data, where some are left out."""
+    formats: ClassVar[None] = None
+    cells: ClassVar[None] = None
 
 
 def row_name(source: Any, row: int) -> str:
@@ -49,8 +55,7 @@ def row_name(source: Any, row: int) -> str:
 
     `source` has `row_labels`, and `rows` where rows of the file without any number are left out.
     """
-    rows = getattr(source, "rows", None)
-    number = str(row if rows is None else rows[row])
+    number = str(row if source.rows is None else source.rows[row])
     label = number if source.row_labels is None else source.row_labels[row]
     if label == number:
         return number
@@ -67,13 +72,14 @@ def as_table(
 
     `columns` names those of a DataFrame to mend, `keep` those to leave as they are.
     """
-    table = _as_table(X, columns, keep)
+    table = _as_table(X, None if columns is None else texts_of(columns), texts_of(keep))
     if image_shape is None:
         return table
-    if np.shape(table.X)[1:] != (math.prod(image_shape),):
-        shape = "x".join(map(str, image_shape))
-        raise ValueError(f"an image of {shape} has {math.prod(image_shape)} values, X is {np.shape(table.X)}")
-    return replace(table, image_shape=tuple(image_shape))
+    shape = checked_shape(image_shape)
+    if np.shape(table.X)[1:] != (math.prod(shape),):
+        said = "x".join(map(str, shape))
+        raise ValueError(f"an image of {said} has {math.prod(shape)} values, X is {np.shape(table.X)}")
+    return replace(table, image_shape=shape)
 
 
 def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Table:
@@ -90,6 +96,10 @@ def _as_table(X: Any, columns: Sequence[str] | None, keep: Sequence[str]) -> Tab
         raise ValueError("columns are chosen by name: X must be a DataFrame or a file")
     if isinstance(X, (Mapping, set, frozenset, bytes)) or np.ndim(X) == 0:
         raise ValueError(f"X must be rows of numbers, a DataFrame or the path of a file, got a {type(X).__name__}")
+    if hasattr(X, "toarray"):
+        raise ValueError("X is a sparse matrix, and every entry counts here: pass X.toarray()")
+    if isinstance(X, np.ma.MaskedArray):
+        X = unmasked(X)
     return _of_array(np.asarray(X) if isinstance(X, (list, tuple)) or hasattr(X, "__array__") else X)
 
 
@@ -112,6 +122,8 @@ def _measured(
         raise ValueError(f"there is no column of numbers to mend{hint}")
     chosen = _choose(names, kinds, columns)
     table = make(chosen)
+    if not len(table.X):
+        raise ValueError("X has columns and no rows")
     if columns is None:
         present: list[bool] = np.asarray(~np.isnan(table.X).all(axis=0)).tolist()
         stay = np.array([full and names[j] not in keep for j, full in zip(chosen, present, strict=True)])
@@ -156,21 +168,23 @@ def _named(column: str, known: Sequence[str]) -> Sequence[str]:
 
 def settle(A: Array, table: Any) -> Array:
     """Return mended values as they can be given back: integers rounded, changed values within the natural range."""
-    return settled(A, table.X, table.integer, table.bounds, getattr(table, "formats", None))
+    return settled(A, table.X, table.integer, table.bounds, table.formats)
 
 
 def _of_array(X: Any) -> Table:
-    """Return an array as a table; one that is no matrix of numbers as it is, for the estimator to refuse."""
+    """Return an array as a table; one that is no matrix of numbers as it is, to be refused later."""
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "iufbOUS":
-        return Table(X, lambda A: A)  # the estimator says what is wrong with it
+        return Table(X)  # the estimator says what is wrong with it
     if X.dtype.kind in "bOUS":
-        return Table(X.astype(np.float64), lambda A: A)
+        return Table(X.astype(np.float64))
     if X.dtype.kind == "f":
         values = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         return Table(values, lambda A: A.astype(X.dtype, copy=False))
     limits = _limits(X.dtype)
 
     def restore(A: Array) -> Any:
+        if np.isnan(A).any():  # which no array of integers holds
+            return A.copy()
         out = X.copy()
         where = differing(A, values)
         out[where] = _integers(A[where], limits)
@@ -203,7 +217,10 @@ def _of_pandas(X: Any, chosen: Sequence[int]) -> Table:
         out = X.copy()
         for j, part, new, old in zip(chosen, parts, A.T, values.T, strict=True):
             if (where := differing(new, old)).any():
-                out.isetitem(j, pd.Series(_merged(part, new, where), index=X.index, dtype=part.dtype))
+                dtype: Any = part.dtype
+                if np.isnan(new).any() and isinstance(dtype, np.dtype) and dtype.kind in "iu":  # holds no NaN
+                    dtype = dtype.name.replace("int", "Int").replace("u", "U")
+                out.isetitem(j, pd.Series(_merged(part, new, where), index=X.index, dtype=dtype))
         return out
 
     integer = np.array([_whole(part) for part in parts])
@@ -258,10 +275,10 @@ def _limits(dtype: Any) -> tuple[int, int] | None:
     return int(info.min), int(info.max)
 
 
-def _integers(values: Array, limits: tuple[int, int] | None) -> list[int]:
-    """Return values rounded to integers within the limits, by default those of 64 bits."""
+def _integers(values: Array, limits: tuple[int, int] | None) -> list[int | None]:
+    """Return values rounded to integers within the limits, by default those of 64 bits; None for NaN."""
     low, high = limits or (-(2**63), 2**63 - 1)
-    return [min(max(round(value), low), high) for value in values.tolist()]
+    return [None if math.isnan(value) else min(max(round(value), low), high) for value in values.tolist()]
 
 
 def _matrix(parts: list[Array], *, single: bool) -> Array:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
-from kernmend._validation import check_infinite
+from kernmend._validation import check_infinite, check_missing
 from kernmend.large import landmarks
-from kernmend.repair.completion import check_missing
 from kernmend.repair.units import resolve_bounds
 
 OF_ROWS = {  # lazy after a fit to a lazy array, with their dtypes

@@ -122,7 +122,7 @@ def squared_distances(X: Array, Y: Array | None = None) -> Array:
 
 
 def capped_squared_distances(X: Array, Y: Array, cap: float) -> Array:
-    """Return sum_k min(|x_ik - y_jk|, cap)^2 in float32: no entry counts for more than `cap`.
+    """Return sum_k min(|x_ik - y_jk| / cap, 1)^2 in float32: no entry counts for more than `cap`, which counts as 1.
 
     There is no matrix product in it: blocks that stay in the cache, without temporaries, make it fast.
     """
@@ -137,7 +137,6 @@ def capped_squared_distances(X: Array, Y: Array, cap: float) -> Array:
             np.minimum(difference, 1.0, out=difference)
             np.maximum(difference, -1.0, out=difference)
             np.einsum("ij,ij->i", difference, difference, out=out)
-    t *= cap**2
     return t
 
 
@@ -203,6 +202,16 @@ def observed_squared_distances(X: Array, Y: Array | None = None) -> Array:
     if Y is None:
         np.fill_diagonal(t, 0.0)
     return t
+
+
+def largest_size(X: Array) -> float:
+    """Return the largest |x|, without NaN and without a second array; 0.0 of nothing.
+
+    >>> largest_size(np.array([[1.0, -3.0], [np.nan, 2.0]]))
+    3.0
+    """
+    high, low = (reduce.reduce(X, axis=None, initial=0.0) for reduce in (np.fmax, np.fmin))
+    return max(float(high), -float(low))
 
 
 def column_medians(X: Array) -> Array:

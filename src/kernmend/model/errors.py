@@ -328,13 +328,13 @@ class BoundedRowError(RowSum):
         gradient = self._difference(A)
         t = np.einsum("ij,ij->i", gradient, gradient)
         whole = t + self.mu**2
-        gradient *= (2.0 * self.mu**2 / np.square(whole))[:, np.newaxis]
+        gradient *= (2.0 * np.square(self.mu / whole))[:, np.newaxis]
         return t / whole, gradient
 
     def majoriser(self, A: Array) -> Array | None:
         if self.missing is not None:
             return None
-        weight: Array = self.mu**2 / np.square(np.square(self.residuals(A)) + self.mu**2)  # concave in t
+        weight: Array = np.square(self.mu / (np.square(self.residuals(A)) + self.mu**2))  # concave in t
         return weight
 
 

@@ -130,7 +130,7 @@ class SchattenPenalty:
     """sum_i (s_i + eps)^(p/2) over the eigenvalues of K: the Schatten-p norm of B, to the p, smoothed by eps.
 
     The smaller `p`, the nearer to the rank; `eps` is the eigenvalue below which nothing is gained any more. It is a
-    function with many minima where `eps` is small: start with a large one (`schatten_stages` of `repair.completion`).
+    function with many minima where `eps` is small: start with a large one (`schatten_stages` of `repair.joint`).
 
     Up to `dense_below` rows it takes all eigenpairs. Above, those over `TAIL_CUT` eps, and below that cut the tangent
     there in place of the root: still concave with a continuous derivative, so what is minimised is one function, which

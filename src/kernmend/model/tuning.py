@@ -19,17 +19,22 @@ def centred_trace(K: Array) -> float:
     return float(np.trace(K, dtype=np.float64)) - total / float(K.shape[0])
 
 
+def components_of_share(s: Array, share: float) -> int:
+    """Return how many of the variances `s` make up that share of their sum; all at most.
+
+    >>> components_of_share(np.array([1.5, 8.0, 0.5]), 0.9)
+    2
+    """
+    descending = np.sort(np.maximum(s, 0.0))[::-1]
+    return min(1 + int(np.searchsorted(np.cumsum(descending), share * descending.sum())), s.size)
+
+
 def auto_components(s: Array, share: float) -> int:
     """Return how many of the variances `s` make up that share of their sum; at most an eighth of them, one at least.
 
     The eighth matters for data with many features: there 90 % would keep most of the noise.
-
-    >>> auto_components(np.array([8.0, 1.5, 0.5] + 21 * [0.0]), 0.9)
-    2
     """
-    descending = np.sort(np.maximum(s, 0.0))[::-1]
-    needed = 1 + int(np.searchsorted(np.cumsum(descending), share * descending.sum()))
-    return max(1, min(needed, int(RANK_SHARE * descending.size)))
+    return max(1, min(components_of_share(s, share), int(RANK_SHARE * s.size)))
 
 
 def pulls(s: Array, U: Array, rho: float) -> Array:

@@ -252,8 +252,8 @@ def mean(values: Sequence[float], digits: int) -> str:
     if not values:
         return "not run"
     usable = [value for value in values if not math.isnan(value)]
-    if not usable or any(math.isinf(value) for value in usable):
-        return number(usable[0] if usable else math.nan, digits) if not usable else "∞"
+    if not usable or any(map(math.isinf, usable)):
+        return "∞" if usable else ""
     spread = f" ± {np.std(usable, ddof=1):.{digits}f}" if len(usable) > 1 else ""
     return number(float(np.mean(usable)), digits) + spread
 
@@ -272,15 +272,13 @@ def _metric(record: Record, name: str) -> float:
 
 def _pair(found: list[Record], reading: str) -> str:
     """Return PSNR and SNR of a reading as a cell."""
-    if not found:
-        return "not run"
     psnr, snr = (mean([_metric(r, f"{kind}_{reading}") for r in found], 2) for kind in ("psnr", "snr"))
     return psnr if psnr == snr else f"{psnr.split(' ')[0]} / {snr}"
 
 
 def _seconds(found: list[Record]) -> str:
     """Return the seconds of some records as a cell."""
-    return mean([float(r["seconds"]) for r in found], 2) if found else "not run"
+    return mean([float(r["seconds"]) for r in found], 2)
 
 
 def _cpu(record: Record) -> float:

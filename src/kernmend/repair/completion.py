@@ -14,7 +14,7 @@ against all others of them. Without that 6 % missing in breast cancer leave an e
 together they leave 0.386, in 15 times the time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend._validation import check_missing
 from kernmend.linalg.distances import (
     column_medians,
     median_observed_squared_distance,
@@ -31,11 +32,11 @@ from kernmend.linalg.distances import (
     row_blocks,
 )
 from kernmend.linalg.eigen import eigenpairs
-from kernmend.model.errors import EntryError, RowError, RowSum
+from kernmend.model.errors import RowError
 from kernmend.model.kernels import RBF, Kernel
 from kernmend.model.objective import Objective
-from kernmend.model.penalties import LogDetPenalty, SchattenPenalty
-from kernmend.solvers.reduced import Bounds, Stage, solve_reduced
+from kernmend.model.penalties import LogDetPenalty
+from kernmend.solvers.reduced import Stage, solve_reduced
 from kernmend.solvers.reference import Others, Reference, move_into_span
 from kernmend.solvers.result import Callback, SolverResult
 
@@ -48,13 +49,6 @@ COMPLETION_WIDTH = 0.1
 # Path of eps for these, in units of a sample's squared length in the kernel space: the nearer to the rank, the better.
 # Seven rounds leave the same error on cubic surfaces and a table, in a third more time.
 COMPLETION_EPS = (1e-1, 1e-3, 1e-5, 1e-7)
-# Gamma, in the same units, and p for wrong entries: a smaller p would take the error for signal.
-ENTRIES_WIDTH, ENTRIES_P = 0.2, 0.5
-# Path of eps for these; smaller values would take the error for signal, too.
-ENTRIES_EPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-# Price of an entry that changes by its typical size; `entry_lam` has the unit.
-ENTRY_PRICE = 0.8
-
 # Rows that are completed together, at most, and of the reference of all others: with 300, errors on digits, faces and
 # surfaces grow by a tenth; with 1,000 it takes three times as long, and they fall by a twentieth.
 TOGETHER = 600
@@ -93,33 +87,6 @@ Showing = Callable[..., AbstractContextManager[Any]]
 steps may be told what the value is that the callback gets with their number."""
 
 
-def check_missing(X: Array, feature_names: Sequence[str] | None = None) -> NDArray[np.bool_]:
-    """Return which entries of X are NaN; ValueError where a whole row or column is, with its name.
-
-    >>> import numpy as np
-    >>> check_missing(np.array([[1.0, np.nan], [2.0, 3.0]]))
-    array([[False,  True],
-           [False, False]])
-    """
-    missing = np.isnan(X)
-    rows, columns = (np.flatnonzero(missing.all(axis=axis)).tolist() for axis in (1, 0))
-    if columns:
-        names = [str(j) if feature_names is None else repr(str(feature_names[j])) for j in columns]
-        raise ValueError(f"nothing is observed in {_list('column', names)}")
-    if rows:
-        names = [str(i) for i in rows]
-        raise ValueError(f"nothing is observed in {_list('row', names)}")
-    return missing
-
-
-def _list(what: str, names: list[str]) -> str:
-    """Return which rows or columns these are, and what to do with them."""
-    if len(names) == 1:
-        return f"{what} {names[0]}: drop it, or give it at least one value"
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"{what}s {', '.join(names[:5])}{more}: drop them, or give each at least one value"
-
-
 def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
     """Return X with each missing entry x_ij replaced by the mean of feature j over the nearest rows that have it.
 
@@ -147,21 +114,22 @@ def fill_missing(X: Array, *, n_neighbors: int = N_NEIGHBORS) -> Array:
     return filled
 
 
-def fill_from(L: Array, X: Array, *, n_neighbors: int = N_NEIGHBORS, left_out: NDArray[np.intp] | None = None) -> Array:
+def fill_from(L: Array, X: Array) -> Array:
     """Return rows with each missing entry at the mean of the nearest rows of L, which lack nothing.
 
-    `left_out` has the number of a row of L for each row that does not count for it.
-
     >>> import numpy as np
-    >>> fill_from(np.array([[0.0, 0.0], [5.0, 6.0]]), np.array([[0.1, np.nan]]), n_neighbors=1)
-    array([[0.1, 0. ]])
+    >>> fill_from(np.array([[0.0, 0.0], [1.0, 6.0]]), np.array([[0.1, np.nan]]))
+    array([[0.1, 3. ]])
     """
-    return _from_nearest(L, X, n_neighbors, left_out)[0]
+    return _from_nearest(L, X)[0]
 
 
-def _from_nearest(L: Array, X: Array, n_neighbors: int, left_out: NDArray[np.intp] | None) -> tuple[Array, Array]:
-    """Return what `fill_from` does, and the standard error of the means of each row, as a length."""
-    out, missing, k = X.copy(), np.isnan(X), min(n_neighbors, len(L) - (left_out is not None))
+def _from_nearest(L: Array, X: Array, left_out: NDArray[np.intp] | None = None) -> tuple[Array, Array]:
+    """Return what `fill_from` does, and the standard error of the means of each row, as a length.
+
+    `left_out` has the number of a row of `L` for each row that does not count for it.
+    """
+    out, missing, k = X.copy(), np.isnan(X), min(N_NEIGHBORS, len(L) - (left_out is not None))
     errors = np.zeros(len(X))
     incomplete = np.flatnonzero(missing.any(axis=1))
     for block in row_blocks(incomplete.size, max(L.shape[0], k * L.shape[1])):
@@ -188,74 +156,22 @@ def _nearest_mean(distances: Array, values: Array, k: int, fallback: float) -> A
 
 
 def wide_gamma(X: Array, share: float) -> float:
-    """Return share / (median squared distance), NaN allowed; 1.0 where no two rows differ.
-
-    Penalties near the rank want wide kernels: `COMPLETION_WIDTH` for missing entries, `ENTRIES_WIDTH` for wrong ones.
-    """
+    """Return share / (median squared distance), NaN allowed; 1.0 where no two rows differ."""
     median = median_observed_squared_distance(X)
     return share / median if median > 0 else 1.0
-
-
-def entry_lam(X: Array) -> float:
-    """Return 0.8 min(1, sqrt(6 d / n)) / sqrt(d m), m the median squared distance: the price of changing an entry.
-
-    For the Schatten path over all entries, with its own gamma, p and eps. What a wrong row adds to the penalty does not
-    depend on d, and so must be what it costs to mend it: a share of the d entries, each changed by about sqrt(m / d).
-    Where n is far above d the penalty feels a single row less. Both were checked on n from 40 to 500, d from 10 to 40
-    and 10-50 % of wrong entries. NaN is allowed; 1.0 where no two rows differ.
-    """
-    n, d = X.shape
-    median = median_observed_squared_distance(X)
-    return ENTRY_PRICE * min(1.0, float(np.sqrt(6.0 * d / n))) / float(np.sqrt(d * median)) if median > 0 else 1.0
-
-
-def schatten_lam(X: Array, model: type[RowSum]) -> float:
-    """Return the weight of an error model on the Schatten path: what `entry_lam` is for entries, in its own unit."""
-    if not model.measured_in_input:
-        return ENTRY_PRICE
-    d = X.shape[1]
-    return entry_lam(X) * model.unit_of_lam(1.0, d) / EntryError.unit_of_lam(1.0, d)
-
-
-def schatten_stages(
-    objective: Objective, eps: Sequence[float], *, unit: float = 1.0, round_iter: int = ROUND_ITER
-) -> tuple[Objective, list[Stage]]:
-    """Return the last objective of a path of falling `eps`, and the stages before it, for `solve_reduced`.
-
-    `objective` has a `SchattenPenalty`, whose p is kept. `unit` is the length^2 of a sample in the kernel space, which
-    `eps` is counted in; each round but the last takes at most `round_iter` iterations.
-    """
-    if not isinstance(objective.penalty, SchattenPenalty):
-        raise TypeError(f"a path of eps needs a SchattenPenalty, not {type(objective.penalty).__name__}")
-    *before, last = (replace(objective, penalty=replace(objective.penalty, eps=unit * value)) for value in eps)
-    return last, [Stage(each, round_iter) for each in before]
 
 
 def complete(
     X: Array,
     *,
     kernel: Kernel | None = None,
-    eps: Sequence[float] = COMPLETION_EPS,
-    start: Array | None = None,
-    bounds: Bounds | None = None,
-    max_iter: int = 500,
-    tol: float = 1e-6,
+    max_iter: int = MAX_ITER,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Minimise log det(K(A) + eps I) over the missing entries of X, eps falling, and return what the solver found.
 
-    Parameters
-    ----------
-    X
-        The data, NaN where missing. Observed entries come back bit for bit.
-    kernel
-        None is a Gaussian with gamma = `COMPLETION_WIDTH` / (median squared distance).
-    eps
-        Of the rounds, falling, in units of a sample's squared length in the kernel space.
-    start
-        The first values of the missing entries, as a matrix like X; None is `fill_missing`.
-    bounds, max_iter, tol, callback
-        As in `solve_reduced`; `max_iter` counts all rounds together.
+    Observed entries come back bit for bit; missing ones start at `fill_missing`. The kernel is a Gaussian with gamma =
+    `COMPLETION_WIDTH` / (median squared distance) unless another is given; `max_iter` counts all rounds together.
 
     >>> import numpy as np
     >>> angle = np.linspace(0.0, 2.0 * np.pi, 40, endpoint=False)
@@ -265,10 +181,11 @@ def complete(
     True
     """
     kernel = RBF(wide_gamma(X, COMPLETION_WIDTH)) if kernel is None else kernel
-    A = fill_missing(X) if start is None else np.where(np.isnan(X), start, X)
+    A = fill_missing(X)
     unit = float(np.mean(kernel.diag(A), dtype=np.float64)) or 1.0
     *before, last = (
-        Objective(kernel, LogDetPenalty(unit * each, unit * eps[-1]), RowError(X, 1.0), lam=0.0) for each in eps
+        Objective(kernel, LogDetPenalty(unit * eps, unit * COMPLETION_EPS[-1]), RowError(X, 1.0), lam=0.0)
+        for eps in COMPLETION_EPS
     )
     scale = float(np.sqrt(median_observed_squared_distance(X))) or 1.0
     result = solve_reduced(
@@ -276,10 +193,8 @@ def complete(
         A.astype(np.float64),  # the rounding of a float32 Gram matrix is above the last eps
         stages=[Stage(each, ROUND_ITER) for each in before],
         free=np.isnan(X),
-        bounds=bounds,
         scale=scale,
         max_iter=max_iter,
-        tol=tol,
         callback=callback,
     )
     return replace(result, A=result.A.astype(X.dtype, copy=False))
@@ -313,7 +228,7 @@ class Filler:
     def fill(self, X: Array, callback: Counter = None) -> Array:
         """Return the rows with missing entries filled in: from the nearest rows of `L`, then by what these span."""
         missing = np.isnan(X)
-        out, errors = _from_nearest(self.L, X, N_NEIGHBORS, None)
+        out, errors = _from_nearest(self.L, X)
         incomplete = np.flatnonzero(missing.any(axis=1))
         for block in row_blocks(incomplete.size, 1, elements=BLOCK):
             rows = incomplete[block]
@@ -330,7 +245,7 @@ def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp], *
     first values of their missing entries, near the last ones; None is the nearest rows of `L`.
     """
     others = Others.of(RBF(COMPLETION_WIDTH / scale**2), L, EPS, left_out)
-    nearest = _from_nearest(L, X, N_NEIGHBORS, left_out) if start is None else (start.copy(), np.zeros(len(X)))
+    nearest = _from_nearest(L, X, left_out) if start is None else (start.copy(), np.zeros(len(X)))
     (out, errors), missing = nearest, np.isnan(X)
     for rows in row_blocks(*X.shape, elements=AT_A_TIME):
         some = replace(others, left_out=left_out[rows])
@@ -369,7 +284,7 @@ def fill_table(X: Array, *, solving: Showing = no_progress, counting: Showing = 
     try:
         if not _are_enough(A[order[:done]], A[order[done:]]):
             with solving("filling in", MAX_ITER) as callback:
-                result = complete(A[first], max_iter=MAX_ITER, callback=callback)
+                result = complete(A[first], callback=callback)
             A[first], done = result.A, first.size
             if result.stop_reason == "interrupted":
                 return Filled(fill_from(A[first], A), True)

@@ -367,7 +367,7 @@ def conformal_quantile(residuals: Array, level: float, weights: Array | None = N
     >>> conformal_quantile(np.array([1.0, 1.0, 9.0, 9.0]), 0.6, limits=np.array([5.0, 5.0, 0.5, 0.5]))
     1.0
     """
-    if not residuals.size:
+    if not residuals.size or (weights is not None and not weights.any()):
         return float("inf")
     weights = np.ones(residuals.size) if weights is None else weights / weights.mean()
     limits = np.broadcast_to(np.asarray(limits, dtype=np.float64), residuals.shape)

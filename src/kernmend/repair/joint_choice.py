@@ -27,8 +27,7 @@ from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.model.tuning import centred_trace, pulls
 from kernmend.repair.calibrate import DOUBT, in_order
-from kernmend.repair.completion import ENTRIES_EPS, schatten_lam
-from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
+from kernmend.repair.joint import ENTRIES_EPS, Problem, schatten_lam, solve_nuclear, solve_schatten
 from kernmend.repair.joint_entries import fill_entries, find_entries
 from kernmend.repair.joint_trial import Axes, Trial, axes, onto_span, start_of
 from kernmend.repair.mender import Mender, Settings

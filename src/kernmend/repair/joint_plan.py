@@ -14,7 +14,7 @@ from kernmend.model.errors import EntryError, KernelError, RowError, RowSum, err
 from kernmend.model.kernels import Kernel, Polynomial, auto_gamma, make_kernel
 from kernmend.model.terms import Parts
 from kernmend.repair import completion
-from kernmend.repair.joint import Problem
+from kernmend.repair.joint import ENTRIES_WIDTH, Problem, schatten_lam
 from kernmend.repair.joint_choice import (
     PREDICTED,
     choose,
@@ -173,7 +173,7 @@ class Planner:
     def _path(self, X: Array, lam: float | None) -> Plan:
         """Return the plan of the Schatten path, or to do nothing where it cannot tell wrong entries."""
         model = next((error for error in self._errors(X) if error.by_entry), self._errors(X)[0])
-        filled, width = _filled(X), completion.ENTRIES_WIDTH
+        filled, width = _filled(X), ENTRIES_WIDTH
         kernel = make_kernel(
             self.kernel, filled, gamma=self.gamma, degree=self.degree, coef0=self._coef0(X), width=width
         )
@@ -181,13 +181,13 @@ class Planner:
         if lam is not None:
             return plan
         if not model.by_entry:
-            return replace(plan, lam=completion.schatten_lam(X, model))
+            return replace(plan, lam=schatten_lam(X, model))
         if self.penalty == "auto" and X.shape[1] > COLUMNS_PER_ROW * X.shape[0]:
             return plan.without("there are too many columns for so few rows to tell single wrong entries")
         if self.penalty == "auto" and X.shape[0] > PATH_ROWS:
             return plan.without("there are too many rows to look at single entries by penalty='schatten' unasked")
         cost = path_cost(filled.astype(np.float64, copy=False), kernel, model, None, self.seed)
-        plan = replace(plan, lam=completion.schatten_lam(X, model), cost=cost, reason=_words(cost))
+        plan = replace(plan, lam=schatten_lam(X, model), cost=cost, reason=_words(cost))
         return plan if cost <= PREDICTED else plan.without("entries cannot be told from the others of their rows")
 
     def _choice(self, X: Array, rho: float | None, lam: float | None) -> Plan:

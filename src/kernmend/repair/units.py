@@ -136,8 +136,7 @@ def resolve_bounds(bounds: Any, good: Array) -> tuple[Array, Array] | None:
     """Return (low, high) per feature: given, or the range of the good rows for "data"; None for none."""
     if bounds is None:
         return None
-    if isinstance(bounds, str):
-        check_choice("bounds", bounds, ("data",))
+    if isinstance(bounds, str) and bounds == "data":
         return np.nanmin(good, axis=0), np.nanmax(good, axis=0)
     try:
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), good.shape[1:]) for side in bounds)
@@ -147,7 +146,7 @@ def resolve_bounds(bounds: Any, good: Array) -> tuple[Array, Array] | None:
             f"got {bounds!r}"
         ) from None
     if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
-        raise ValueError(f"bounds must have low <= high, got {bounds!r}")
+        raise ValueError(f"bounds must have low <= high, two numbers, got {bounds!r}")
     return low, high
 
 

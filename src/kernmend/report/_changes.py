@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernmend._typing import Array
 from kernmend.io import ChangeLog
 from kernmend.io._patching import PIXELS
 from kernmend.io.changes import Found, make_log, worst_rows
+from kernmend.io.frames import Table
 from kernmend.report._given import Given, Rows, rounded
 
 # Number of cells whose changes are looked at for a page, and bytes of those kept there, as text: with rows, map and
@@ -47,22 +47,11 @@ class FileFacts:
         return left
 
 
-@dataclass(frozen=True, eq=False)
-class ChangedRows:
-    """The changed rows of an estimator as the source of a change log."""
-
-    X: Array
-    rows: NDArray[np.intp]
-    columns: tuple[str, ...] | None
-    row_labels: tuple[str, ...] | None
-    image_shape: tuple[int, ...] | None
-
-
 def log_of(est: Any, given: Given, image_shape: Any) -> tuple[ChangeLog, int]:
     """Return the change log of the worst rows of a fitted estimator that mended no file, and the number of changes."""
     rows = given.changed
     labels = None if given.row_labels is None else tuple(given.row_labels[row] for row in rows.tolist())
-    source = ChangedRows(given.before(rows), rows, given.columns, labels, image_shape)
+    source = Table(given.before(rows), columns=given.columns, row_labels=labels, image_shape=image_shape, rows=rows)
     records = cell_records(est)
     if records is not None:
         records = records[np.isin(records["row"], rows)]

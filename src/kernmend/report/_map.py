@@ -41,22 +41,20 @@ def map_facts(est: Any, given: Given, first: Rows) -> dict[str, Any]:
     after = whole(rows)
     before = np.where(np.isnan(given.before(rows)), after, given.before(rows))
     if given.shape[1] == 2:  # the plane itself says more than any plane made of it
-        where, words = (before, after), "the two columns as they are"
+        where, words, axes = (before, after), "the two columns as they are", given.columns or ("column 0", "column 1")
     else:
         good = np.flatnonzero(~est.outliers_)
         pool = good if good.size >= 5 else np.arange(n_rows)
         basis = np.sort(rng.choice(pool, min(BASIS, pool.size), replace=False))
         enter = getattr(getattr(est, "best_estimator_", est), "_units", Units()).enter
         plane, words = _plane(getattr(est, "kernel_", Linear()), enter(whole(basis)))
-        where = plane.project(enter(before)), plane.project(enter(after))
+        where, axes = (plane.project(enter(before)), plane.project(enter(after))), ("component 1", "component 2")
     return {
         "rows": rows.tolist(),
         "before": rounded(where[0], 5),
         "after": rounded(where[1], 5),
         "words": words,
-        "axes": list(given.columns or ("column 0", "column 1"))
-        if given.shape[1] == 2
-        else ["component 1", "component 2"],
+        "axes": list(axes),
     }
 
 
@@ -66,9 +64,8 @@ def _plane(kernel: Kernel, basis: Array) -> tuple["Plane", str]:
     if plane.share >= FEW_SHARE or not isinstance(kernel, RBF):
         return plane, words
     kernel = RBF(auto_gamma(basis))
-    return Plane(
-        kernel, basis
-    ), f"kernel PCA with {kernel_words(kernel)}: the kernel of the fit is too narrow for a map"
+    words = f"kernel PCA with {kernel_words(kernel)}: the kernel of the fit is too narrow for a map"
+    return Plane(kernel, basis), words
 
 
 class Plane:

@@ -1,5 +1,6 @@
 """The rows before and after: which ones to show, and whether as pictures, curves or a table."""
 
+import math
 import re
 from itertools import pairwise
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernmend._typing import Array
+from kernmend.io._arrays import checked_shape
 from kernmend.repair.units import spreads
 from kernmend.report._given import Given, Rows, rounded
 
@@ -58,14 +60,16 @@ def check_image_shape(image_shape: Any, n_columns: int) -> tuple[int, ...] | Non
     """Return the shape of the images as a tuple, None for none; ValueError if the rows do not have it."""
     if image_shape is None:
         return None
-    shape = tuple(int(side) for side in image_shape)
-    fits = len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3))
-    if not fits or min(shape) < 1 or int(np.prod(shape)) != n_columns:
+    try:
+        shape = checked_shape(image_shape)
+    except ValueError:
+        shape = ()
+    if not shape or math.prod(shape) != n_columns:
         raise ValueError(
             f"image_shape must be (height, width) or (height, width, 3) with a product of {n_columns}, the number of "
             f"columns, got {image_shape!r}"
         )
-    return shape[:2] if shape[2:] == (1,) else shape
+    return shape
 
 
 def row_facts(given: Given, rows: Rows, max_rows: int, view: str, image_shape: Any, bounds: Any) -> dict[str, Any]:

@@ -34,12 +34,9 @@ def as_line(mended: Any) -> str:
 def as_html(mended: Any, log: ChangeLog) -> str:
     """Return the same with the worst rows before and after, as HTML; `log` holds the changes of these rows."""
     scores = {row: float(score) if is_number(score) else -np.inf for row, score in zip(log.row, log.score, strict=True)}
-    rows, digits = (
-        sorted(scores, key=scores.__getitem__, reverse=True),
-        getattr(mended._source, "formats", None) is None,
-    )
+    digits = mended._source.formats is None
     lines = []
-    for row in rows:
+    for row in sorted(scores, key=scores.__getitem__, reverse=True):
         places = np.flatnonzero(log.row == row)
         label = log.label[places[0]]
         name = f"row {row} · {label}" if label else f"row {row}"

@@ -46,9 +46,14 @@ def render(facts: dict[str, Any], *, title: str | None = None) -> str:
 
 
 def write_page(facts: dict[str, Any], path: Path, *, title: str | None = None, force: bool = False) -> Path:
-    """Write the page, whole or not at all, and return its path; FileExistsError if it is there and not `force`."""
+    """Write the page, whole or not at all, and return its path.
+
+    FileExistsError if it is there and not `force`, FileNotFoundError if its folder is not.
+    """
     if path.exists() and not force:
         raise FileExistsError(f"{path} is there already: say force=True to overwrite it, or give another name")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} to")
     page = render(facts, title=title)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

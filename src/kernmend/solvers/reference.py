@@ -17,6 +17,7 @@ from scipy.linalg.lapack import dtrtri
 
 from kernmend._typing import Array
 from kernmend.linalg.distances import THIN, few_threads
+from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import ErrorModel
 from kernmend.model.kernels import FixedRows, Kernel
 from kernmend.solvers.rows import Some, minimise_rows
@@ -143,11 +144,16 @@ class Others:
     def of(cls, kernel: Kernel, L: Array, ridge: float, left_out: NDArray[np.intp]) -> "Others":
         """Return the spans of the rows `L` but one; the ridge is that of `Reference.with_ridge`.
 
-        They come from a Cholesky factor, which takes a fifth of the time of all eigenpairs: few rows are mended.
+        They come from a Cholesky factor, which takes a fifth of the time of all eigenpairs: few rows are mended. Where
+        some rows are very far from the others, rounding leaves eigenvalues of K(L) below -ridge: they count as 0.
         """
         K, eps = kernel.gram(L), ridge * (float(np.mean(kernel.diag(L))) or 1.0)
         K.flat[:: len(L) + 1] += eps
-        V: Array = dtrtri(np.linalg.cholesky(K).T)[0]  # V V' = (K + eps I)^-1
+        try:
+            V: Array = dtrtri(np.linalg.cholesky(K).T)[0]  # V V' = (K + eps I)^-1
+        except np.linalg.LinAlgError:
+            s, U = eigenpairs(K)
+            V = U / np.sqrt(np.maximum(s, eps))
         return cls(Reference(kernel, L, V, eps), np.square(V).sum(axis=1), left_out)
 
     @property

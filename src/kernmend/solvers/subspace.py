@@ -11,6 +11,7 @@ the mean of the samples takes about one of the r dimensions.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ INNER = 20
 TURN = 5
 # Share of the objective that a turn must gain for the next one: 1 to 3 % on images, where all rows together gain more.
 SETTLED = 0.05
+# Objective up to which it counts as 0.
+NOTHING = 1e-300
 
 
 def fit_subspace(kernel: Kernel, Z: Array, rank: int) -> Reference:
@@ -86,44 +89,46 @@ def solve_subspace(
     `scale`.
     """
     leading = LeadingSubspace(min(rank, A.shape[0]))
-    budget: dict[str, Any] = {"scale": scale, "bounds": bounds, "tol": tol}
-    first = _take_turns(kernel, A, error, C, leading, max_iter=max_iter, callback=callback, **budget)
+    budget: dict[str, Any] = {"scale": scale, "bounds": bounds, "tol": tol, "callback": callback}
+    nearest = partial(_nearest, kernel, leading)
+    first = _take_turns(nearest, A, error, C, inner=TURN, settled=SETTLED, max_iter=max_iter, **budget)
     if first.stop_reason == "max_iter":  # It has settled, and may go on.
         objective = Objective(kernel, TailPenalty(C, leading), error, 1.0)
         start = first.A.astype(A.dtype, copy=False)
-        left = max(max_iter - first.n_iter, 0)
-        result = solve_reduced(objective, start, callback=callback, max_iter=left, **budget)
+        result = solve_reduced(objective, start, max_iter=max(max_iter - first.n_iter, 0), **budget)
         first = _join(first, result, _residual(objective, result.A, scale))
     return first, fit_subspace(kernel, first.A.astype(np.float64, copy=False), rank)
 
 
 def _take_turns(
-    kernel: Kernel,
+    nearest: Callable[[Array], Reference],
     A: Array,
     error: ErrorModel,
     C: float,
-    leading: LeadingSubspace,
     *,
+    inner: int,
+    settled: float,
     scale: float,
     bounds: tuple[Array, Array] | None,
     max_iter: int,
     tol: float,
     callback: Callback | None,
 ) -> SolverResult:
-    """Move the rows, each by itself, and find their subspace, in turn, until a turn gains little.
+    """Move the rows, each by itself in `inner` iterations, and find the subspace `nearest` to them, in turn.
 
-    Return what was found. The stop reason is "max_iter" where more is to be gained, though not by this.
+    Return what was found. The stop reason is "max_iter" too where a turn gains less than the share `settled` of the
+    objective: more is to be gained, though not by this.
     """
     Z: Array = A.astype(np.float64)
     Z = Z if bounds is None else np.clip(Z, *bounds)
     history = History(tol, callback)
-    subspace = _nearest(kernel, Z, leading)
+    subspace = nearest(Z)
     history.add(*_measure(subspace, Z, error, C, 0.0, scale))
     stop: StopReason = "max_iter"
     try:
         for _ in range(max_iter):
-            moved, _, _ = move_rows(subspace, Z, error, C, scale=scale, bounds=bounds, max_iter=TURN, tol=tol)
-            found = _nearest(kernel, moved, leading)
+            moved, _, _ = move_rows(subspace, Z, error, C, scale=scale, bounds=bounds, max_iter=inner, tol=tol)
+            found = nearest(moved)
             parts, step, residual = _measure(found, moved, error, C, float(np.linalg.norm(moved - Z)), scale)
             gained = history.records[-1].objective - parts.total
             if gained <= tol * parts.total:  # By rounding it may even be below 0.
@@ -131,14 +136,14 @@ def _take_turns(
                 break
             Z, subspace = moved, found
             history.add(parts, step, residual)
-            if gained <= SETTLED * parts.total:
+            if gained <= settled * parts.total:
                 break
     except KeyboardInterrupt:
         stop = "interrupted"
     return SolverResult(Z, history.records, stop)
 
 
-def _nearest(kernel: Kernel, Z: Array, leading: LeadingSubspace) -> Reference:
+def _nearest(kernel: Kernel, leading: LeadingSubspace, Z: Array) -> Reference:
     """Return the subspace nearest to the images of the rows, from the last one."""
     _, s, U = leading(kernel.gram(Z))
     return Reference.from_largest(kernel, Z, s, U, leading.count)
@@ -173,33 +178,15 @@ def solve_fixed_subspace(
 
     A record of the history is of 20 iterations.
     """
-    Z: Array = A.astype(np.float64)
-    if bounds is not None:
-        Z = np.clip(Z, *bounds)
-    history = History(tol, callback, window=1)
-    stop: StopReason = "max_iter"
-    history.add(*_measure(subspace, Z, error, C, 0.0, scale))
-    try:
-        for _ in range(-(-max_iter // INNER)):
-            moved, _, _ = move_rows(subspace, Z, error, C, scale=scale, bounds=bounds, max_iter=INNER, tol=tol)
-            parts, step, residual = _measure(subspace, moved, error, C, float(np.linalg.norm(moved - Z)), scale)
-            if parts.total > history.records[-1].objective:  # By rounding: there is nothing left to gain.
-                stop = "converged"
-                break
-            Z = moved
-            history.add(parts, step, residual)
-            if history.converged:
-                stop = "converged"
-                break
-    except KeyboardInterrupt:
-        stop = "interrupted"
-    return SolverResult(Z, history.records, stop)
+    budget: dict[str, Any] = {"scale": scale, "bounds": bounds, "tol": tol, "callback": callback}
+    turns = -(-max_iter // INNER)
+    return _take_turns(lambda rows: subspace, A, error, C, inner=INNER, settled=0.0, max_iter=turns, **budget)
 
 
 def _residual(objective: Objective, A: Array, scale: float) -> float:
     """Return |gradient| scale / objective."""
     parts, gradient = objective.evaluate(A)
-    return float(np.linalg.norm(gradient)) * scale / max(parts.total, np.finfo(np.float64).tiny)
+    return _relative(gradient, scale, parts)
 
 
 def _measure(
@@ -209,5 +196,9 @@ def _measure(
     dist2, gradient = subspace.squared_rows(Z)
     value, error_gradient = error.evaluate(Z)
     parts = Parts(C * float(dist2.sum()), value, 0.0, subspace.rank)
-    slope = float(np.linalg.norm(C * gradient + error_gradient))
-    return parts, step, slope * scale / max(parts.total, np.finfo(np.float64).tiny)
+    return parts, step, _relative(C * gradient + error_gradient, scale, parts)
+
+
+def _relative(gradient: Array, scale: float, parts: Parts) -> float:
+    """Return |gradient| scale / objective; 0 where that is 0 but for rounding, and nothing is left to gain."""
+    return float(np.linalg.norm(gradient)) * scale / parts.total if parts.total > NOTHING else 0.0
