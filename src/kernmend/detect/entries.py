@@ -2,7 +2,7 @@
 
 Entries come in robust units: column medians subtracted, divided by robust standard deviations. Every entry gets two
 deviations, from the median of its column (marginal) and from its expectation given the rest of its row (conditional),
-each with the chance u of a good entry deviating as far (`tails.py`). The larger u counts, and an entry is wrong where
+each with the chance u of a good entry deviating as far (`columns.py`). The larger u counts, and an entry is wrong where
 it exceeds the threshold. A wrong entry spoils the expectations of the others of its row; so that one is removed whose
 removal brings the row nearest to the good ones, and the row judged again, up to `ROUNDS` times.
 
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.detect.columns import TINY, EntryTail
 from kernmend.detect.expectations import Conditional, Nearby
 from kernmend.detect.groups import TwoGroups, effective_dimensions, least_spread
 from kernmend.detect.scores import landmarks
-from kernmend.detect.tails import TINY, EntryTail
 from kernmend.linalg.distances import column_medians
 
 # Share of equal entries above which a column counts as constant: its other entries are too few to show how far they

@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from kernmend._typing import Array
+from kernmend.detect.columns import CLIP, TINY
 from kernmend.detect.scores import LANDMARKS, MANY_COLUMNS, NEAREST, landmarks, nearest_rows, robust_slope
-from kernmend.detect.tails import CLIP, TINY
 from kernmend.linalg.distances import column_medians, squared_distances
 
 # Ridge of the regressions, as a share of the variance of a column; it is multiplied by 1 + 10 d / n.
