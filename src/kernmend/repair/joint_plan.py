@@ -14,8 +14,9 @@ from kernmend.model.errors import EntryError, KernelError, RowError, RowSum, err
 from kernmend.model.kernels import Kernel, Polynomial, auto_gamma, make_kernel
 from kernmend.model.terms import Parts
 from kernmend.repair import completion
-from kernmend.repair.joint import Problem
+from kernmend.repair.joint import Problem, solve_schatten
 from kernmend.repair.joint_choice import (
+    HIDDEN_ITERATIONS,
     PREDICTED,
     choose,
     column_units,
@@ -26,6 +27,7 @@ from kernmend.repair.joint_choice import (
 )
 from kernmend.repair.learn import CHANGED
 from kernmend.repair.mender import Settings
+from kernmend.repair.units import Units
 from kernmend.solvers import SolverResult, StopReason
 from kernmend.solvers.result import History
 
@@ -88,7 +90,7 @@ class Plan:
     def after(self, A: Array, bounds: tuple[Array, Array] | None) -> "Plan":
         """Return the plan as it is, or to change nothing where what was chosen moves good rows or no entry at all.
 
-        Bounds that entries, or good rows, are outside of move them anyway.
+        Entries outside of bounds are moved anyway, so what becomes of them says nothing of the others.
         """
         if self.lam is None or np.isnan(self.cost):
             return self
@@ -99,16 +101,34 @@ class Plan:
             changed = float(replaced.mean())
             if changed < FEWEST_CHANGED or (changed < FEWEST_UNSEEN and not _any_row_wrong(self.problem.filled)):
                 return self.without("no entry was found wrong")
-            if not outside.any() and prediction_ratio(self.problem, A, replaced, self.lam, self.seed) > TOLD:
+            if self._predicted_hardly_worse(A, replaced, outside):
                 return self.without("entries that would change are predicted hardly worse than the others")
         if self.flags is not None:
             good = ~self.flags
             unit = column_units(X) if self.problem.model.by_entry else 1.0  # else that of rows, as the model sees them
-            moved = np.nansum(np.square((A - X) / unit, dtype=np.float64), axis=1)
+            squares = np.square((A - X) / unit, dtype=np.float64)
+            moved = np.nansum(np.where(outside & good[:, np.newaxis], 0.0, squares), axis=1)
             typical = float(np.median(moved[good])) * int(good.sum())  # wrong rows that were not found may move
-            if not outside[good].any() and typical > moved[self.flags].sum():
+            if typical > moved[self.flags].sum():
                 return self.without("the rows that look right would have moved more than those that look wrong")
         return self
+
+    def _predicted_hardly_worse(self, A: Array, replaced: NDArray[np.bool_], outside: NDArray[np.bool_]) -> bool:
+        """Return whether entries that the Schatten path replaces are not told from those that it leaves.
+
+        Entries outside of bounds are taken for missing, and the path is then free of bounds: drawn into them they would
+        change what is predicted of the others.
+        """
+        problem, X = self.problem, self.problem.X
+        unknown = outside | np.isnan(X)
+        hidden = outside & ~unknown.all(axis=1, keepdims=True) & ~unknown.all(axis=0)
+        lam = self.lam or 0.0
+        if hidden.any():
+            problem = Problem.of(np.where(hidden, np.nan, X), problem.sizes.kernel, problem.model)
+            most = len(completion.ENTRIES_EPS) * HIDDEN_ITERATIONS
+            A = solve_schatten(problem, lam=lam, round_iter=HIDDEN_ITERATIONS, max_iter=most, tol=1e-5).A
+            replaced = replaced_entries(problem.X, A)
+        return prediction_ratio(problem, A, replaced, lam, self.seed) > TOLD
 
     def unchanged(self) -> SolverResult:
         """Return the rows as they are, missing entries filled in, as the result of one iteration that moved nothing."""
@@ -214,7 +234,13 @@ class Planner:
 
 
 def replaced_entries(X: Array, A: Array) -> NDArray[np.bool_]:
-    """Return which observed entries of X differ from those of A by more than a small share of a typical difference."""
+    """Return which observed entries of X differ from those of A by more than a small share of a typical difference.
+
+    Columns whose spreads are far apart are judged each in its own unit: a difference that is small for the column of
+    the largest values may be a large one for another.
+    """
+    units = Units.of("auto", X, bounded=True)
+    X, A = units.enter(X), units.enter(A)
     tolerance = CHANGED * float(np.sqrt(1.0 / auto_gamma(A) / X.shape[1]))
     changed: NDArray[np.bool_] = np.abs(np.nan_to_num(A - X)) > tolerance
     return changed

@@ -85,11 +85,14 @@ class Trial:
 
     @classmethod
     def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
-        """Return the flagged rows among good ones where features are few, else errors like theirs on good rows."""
+        """Return errors like those of the flagged rows on good ones; the flagged rows themselves if these say no more.
+
+        That is so where features are few and rows are wrong as a whole.
+        """
         good, flagged = in_order(X[~flags]), in_order(X[flags])
         injection = Evidence(good, flagged, judge=detector).hold_out(seed)
         first, most = first_settings(injection), axes(X).rows
-        if X.shape[1] < MANY_FEATURES:
+        if X.shape[1] < MANY_FEATURES and not first.error.by_entry:
             rng = np.random.default_rng(seed)
             keep = min(1.0, most / len(X))
             L, wrong = (part[rng.permutation(len(part))[: math.ceil(keep * len(part))]] for part in (good, flagged))
