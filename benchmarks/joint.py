@@ -3,8 +3,8 @@
 Total error is the squared error of all rows over that of the untouched data. Outlier Pursuit has the lam of a grid that
 is best on the truth, and so has the last column: kernel, rho and lam of the model itself, at the first seed.
 
-    python -m benchmarks joint [--seeds 3] [--first 73] [--parts images grid surfaces cubic large] [--only occlusion]
-                               [--no-grid] [--sizes 400 3600] [--page docs/joint.md]
+    python -m benchmarks joint [--seeds 3] [--first 73] [--parts images grid tables surfaces cubic large]
+                               [--only occlusion] [--no-grid] [--sizes 400 3600] [--page docs/joint.md]
 """
 
 import argparse
@@ -20,7 +20,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.default import box_outliers, corrupt, image_cases
-from kernmend import KernelLowRank, OutlierPursuit
+from benchmarks.real_cases import CHOOSE, tables
+from benchmarks.real_errors import corrupt_table
+from benchmarks.real_sample import robust_sd
+from kernmend import KernelLowRank, KernelRecovery, OutlierPursuit
 from kernmend.datasets import make_cubic_surface, make_surface
 from kernmend.datasets.metrics import snr
 from kernmend.detect import Detector
@@ -57,6 +60,9 @@ WIDTHS, CUTS, FORCES = (0.003, 0.03), (1e-3, 3e-4, 1e-4), (0.75, 0.85, 0.92, 0.9
 # Those of the part `grid`; an offset is coef0 over the mean squared length of a row.
 MORE_WIDTHS, MORE_CUTS = (0.003, 0.03, 0.1, 0.3, 1.0), (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 MORE_FORCES, OFFSETS = (0.5, 0.65, 0.75, 0.85, 0.92, 0.97), (30.0, 3.0)
+# Of the part `tables`: rows at most, errors, and what the model is given.
+TABLE_ROWS, TABLE_ERRORS = 200, ("spike 10", "drawn")
+TABLE_MODELS = tuple({"error": error, "scale": scale} for error in ("entries", "auto") for scale in (None, "auto"))
 
 
 @dataclass(frozen=True)
@@ -292,6 +298,36 @@ def _surface(name: str, seed: int) -> list[float]:
     return [*distances, moved, float(np.any(clean != surface.X, axis=1).sum())]
 
 
+def real(seeds: range, options: argparse.Namespace) -> None:
+    """Print what is left of errors injected into real tables, where good entries may be harmed."""
+    print("\n## Errors in real tables\n")
+    print(f"Rows at random, {TABLE_ROWS} at most, errors in a twentieth of them, seed {seeds[0]}: squared error in "
+          "units of each column's spread over that of the untouched table (the part on good entries).\n")  # fmt: skip
+    words = [", ".join(f"{key}={value!r}" for key, value in given.items()) for given in TABLE_MODELS]
+    print(f"| table | errors | `KernelRecovery()` | {' | '.join(words)} |")
+    print("|---|---|---|" + "---|" * len(words))
+    for name, table in tables().items():
+        for kind in TABLE_ERRORS if options.only in name else ():
+            default, *left = _table(table, kind, seeds[0])
+            cells = (f"{total:.2f} ({good:.2f})" for total, good in left)
+            where = name if name in CHOOSE else f"{name}, reported"
+            print(f"| {where} | {kind} | {default[0]:.2f} | {' | '.join(cells)} |", flush=True)
+
+
+def _table(table: np.ndarray, kind: str, seed: int) -> list[tuple[float, float]]:
+    """Return the total error, and the part of it on good entries, of the default and of the paper's model."""
+    rng = np.random.default_rng(seed)
+    truth = table[~np.isnan(table).any(axis=1)]
+    truth = truth[np.sort(rng.permutation(len(truth))[:TABLE_ROWS])]
+    X, unit = corrupt_table(truth, kind, rng).X, robust_sd(truth)
+    unit[unit == 0.0] = 1.0
+    before, out = float(np.sum(((X - truth) / unit) ** 2)), []
+    for est in (KernelRecovery(), *(KernelLowRank(**given) for given in TABLE_MODELS)):
+        off = ((est.fit(X).recovered_ - truth) / unit) ** 2
+        out.append((float(off.sum()) / before, float(off[truth == X].sum()) / before))
+    return out
+
+
 def cubic(seeds: range, options: argparse.Namespace) -> None:
     more = range(seeds[0], seeds[-1] + 8)
     print("\n## Wrong entries\n")
@@ -336,5 +372,5 @@ def large(seeds: range, options: argparse.Namespace) -> None:
 
 
 PARTS: dict[str, Callable[[range, argparse.Namespace], None]] = {
-    "images": images, "grid": grid, "surfaces": surfaces, "cubic": cubic, "large": large,
+    "images": images, "grid": grid, "tables": real, "surfaces": surfaces, "cubic": cubic, "large": large,
 }  # fmt: skip
