@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn import linear_model
 
 import kernmend
 from kernmend import KernelLowRank, NothingMendedWarning
@@ -15,19 +16,18 @@ from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import EntryError, KernelError
 from kernmend.model.kernels import RBF, Polynomial
 from kernmend.model.tuning import pulls
-from kernmend.repair import joint_choice, joint_plan, joint_trial
+from kernmend.repair import joint_choice, joint_hidden, joint_plan, joint_trial
 from kernmend.repair.calibrate import HELD_OUT
 from kernmend.repair.completion import ENTRIES_WIDTH, schatten_lam, wide_gamma
 from kernmend.repair.joint import Problem, solve_nuclear, solve_schatten
 from kernmend.repair.joint_choice import (
     choose,
-    column_units,
     path_cost,
     polynomial_kernels,
-    prediction_ratio,
     rbf_kernels,
 )
 from kernmend.repair.joint_entries import PAIRS, find_entries
+from kernmend.repair.joint_hidden import column_units, linear_prediction, predict_hidden
 from kernmend.repair.joint_trial import START, Trial, inject, mend_first, start_of
 from kernmend.repair.mender import Mender, Settings
 
@@ -238,15 +238,29 @@ def test_hidden_entries_are_predicted_well_where_the_others_are_grossly_wrong(mo
     wrong = truth + (rng.random(truth.shape) < 0.3) * rng.standard_normal(truth.shape)
     plane = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 6)) + 0.3 * rng.standard_normal((100, 6))
     wrong[rng.random(wrong.shape) < 0.03] = np.nan
-    monkeypatch.setattr(joint_choice, "PATH_ROWS", 90)
-    monkeypatch.setattr(joint_choice, "HIDDEN_ITERATIONS", 30)
+    monkeypatch.setattr(joint_hidden, "PATH_ROWS", 90)
+    monkeypatch.setattr(joint_hidden, "HIDDEN_ITERATIONS", 30)
     ratios = []
     for X in (wrong, plane):
         problem, A, lam = path(X)
-        ratios.append(prediction_ratio(problem, A, joint_plan.replaced_entries(X, A), lam, 0))
+        ratios.append(predict_hidden(problem, A, joint_plan.replaced_entries(X, A), lam, 0).kept)
     assert ratios[0] < 0.5 * joint_plan.TOLD
     assert ratios[1] > joint_plan.TOLD
-    assert prediction_ratio(problem, A, np.zeros(A.shape, dtype=bool), lam, 0) == 1.0
+    assert predict_hidden(problem, A, np.zeros(A.shape, dtype=bool), lam, 0).kept == 1.0
+
+
+def test_a_linear_prediction_leaves_its_row_out_of_the_fit():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 5)) * [1.0, 10.0, 1.0, 1.0, 1.0]
+    X[0, 1] = np.nan
+    predicted = linear_prediction(X)
+    others = np.delete(np.arange(40), 7)
+    Z, middle, unit = np.where(np.isnan(X), np.nanmedian(X, axis=0), X), np.nanmedian(X, axis=0), column_units(X)
+    Z = (Z - middle) / unit
+    fitted = linear_model.Ridge(alpha=1.0).fit(np.delete(Z[others], 2, axis=1), Z[others, 2])
+    direct = fitted.predict(np.delete(Z[7:8], 2, axis=1))[0] * unit[2] + middle[2]
+    assert abs(predicted[7, 2] - direct) < 0.1 * unit[2]
+    assert np.nanmedian(np.abs(predicted - X) / unit) < 0.1
 
 
 def test_units_of_columns():
