@@ -7,8 +7,10 @@ from sklearn.datasets import load_iris, load_wine
 from kernmend import KernelLowRank, NothingMendedWarning
 from kernmend.datasets import make_cubic_surface
 from kernmend.detect import Detector
-from kernmend.model.kernels import auto_gamma
-from kernmend.repair.joint_plan import replaced_entries
+from kernmend.model.errors import RowError
+from kernmend.model.kernels import RBF, auto_gamma
+from kernmend.repair.joint import Problem
+from kernmend.repair.joint_plan import Plan, replaced_entries
 from kernmend.repair.joint_trial import Trial
 from kernmend.repair.learn import CHANGED
 
@@ -91,3 +93,30 @@ def test_good_entries_stay_where_one_column_is_far_wider_than_the_others():
     A = KernelLowRank(error="entries").fit(X).recovered_
     good = truth == X
     assert np.abs((A - X) / sizes)[good].max() < 0.2
+
+
+def test_errors_are_counted_in_units_of_columns_whose_spreads_are_far_apart():
+    X = table(spread=300.0)[1]
+    detector, found = Detector.fit(X)
+    trial = Trial.of(X, found.rows, detector, 0)
+    assert trial.unit[5] > 10 * trial.unit[:5].max()
+    off = trial.rows.copy()
+    off[trial.wrong] = trial.truth[trial.wrong]
+    off[0] += trial.unit
+    assert trial.left(off) == pytest.approx(6.0)
+    alike = table()[1]
+    assert Trial.of(alike, Detector.fit(alike)[1].rows, detector, 0).unit == 1.0
+
+
+def test_few_good_rows_that_move_far_are_harm_unless_they_are_as_few_as_the_wrong_ones():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    flags = np.arange(20) < 2
+    plan = Plan(Problem.of(X, RBF(0.1), RowError), 1.0, 1.0, cost=0.5, flags=flags)
+    moved = X.copy()
+    moved[:2] += 1.0
+    moved[2:4] += 9.0  # two more, which nobody found
+    assert plan.after(moved, None) is plan
+    moved[4] += 9.0
+    left = plan.after(moved, None)
+    assert left.nothing
+    assert "look right would have moved more" in left.reason

@@ -108,11 +108,12 @@ class Plan:
                 return self.without("entries that would change are predicted hardly worse than the others")
         if self.flags is not None:
             good = ~self.flags
-            unit = column_units(X) if self.problem.model.by_entry else 1.0  # else that of rows, as the model sees them
+            by_entry = self.problem.model.by_entry  # else the unit of rows, unless columns are far apart
+            unit = column_units(X) if by_entry else Units.of("auto", X, bounded=True).size(X)
             squares = np.square((A - X) / unit, dtype=np.float64)
             moved = np.nansum(np.where(outside & good[:, np.newaxis], 0.0, squares), axis=1)
-            typical = float(np.median(moved[good])) * int(good.sum())  # wrong rows that were not found may move
-            if typical > moved[self.flags].sum():
+            most = max(int(good.sum() - self.flags.sum()), int(good.sum()) // 2)  # as many again may be wrong, and move
+            if np.sort(moved[good])[:most].sum() > moved[self.flags].sum():
                 return self.without("the rows that look right would have moved more than those that look wrong")
         return self
 
