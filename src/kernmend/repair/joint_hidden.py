@@ -46,7 +46,8 @@ def predict_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: 
 
     Where gross errors are what it changes, the others are predicted well. Where it changes what is merely noise,
     changed entries are the larger residuals of one distribution, whose lower and upper halves have medians in the ratio
-    0.28 if it is normal. Errors are in units of the middle two thirds of each column.
+    0.28 if it is normal. For that, errors are in units of the typical one of their column: columns that can hardly be
+    predicted are changed most. For the comparison with a linear prediction they are in units of its middle two thirds.
 
     Parameters
     ----------
@@ -73,7 +74,9 @@ def predict_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: 
         linear[hidden] = np.abs((linear_prediction(seen) - rows) / unit)[hidden]
     known = ~np.isnan(off)
     tiny = float(np.finfo(np.float64).tiny)
-    kinds = [off[which & known] for which in (~changed, changed)]
+    typical = np.array([np.median(off[known[:, j], j]) if known[:, j].any() else 1.0 for j in range(off.shape[1])])
+    relative = off / np.where(typical > 0, typical, 1.0)
+    kinds = [relative[which & known] for which in (~changed, changed)]
     kept = 1.0
     if min(kind.size for kind in kinds) > 0:
         kept = float(np.median(kinds[0])) / max(float(np.median(kinds[1])), tiny)
