@@ -74,7 +74,8 @@ def predict_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: 
         linear[hidden] = np.abs((linear_prediction(seen) - rows) / unit)[hidden]
     known = ~np.isnan(off)
     tiny = float(np.finfo(np.float64).tiny)
-    typical = np.array([np.median(off[known[:, j], j]) if known[:, j].any() else 1.0 for j in range(off.shape[1])])
+    columns = zip(off.T, known.T, strict=True)
+    typical = np.array([float(np.median(errors[there])) if there.any() else 1.0 for errors, there in columns])
     relative = off / np.where(typical > 0, typical, 1.0)
     kinds = [relative[which & known] for which in (~changed, changed)]
     kept = 1.0
