@@ -7,9 +7,11 @@ from sklearn.datasets import load_iris, load_wine
 from kernmend import KernelLowRank, NothingMendedWarning
 from kernmend.datasets import make_cubic_surface
 from kernmend.detect import Detector
-from kernmend.model.errors import RowError
+from kernmend.model.errors import EntryError, RowError
 from kernmend.model.kernels import RBF, auto_gamma
+from kernmend.repair.completion import ENTRIES_WIDTH, schatten_lam, wide_gamma
 from kernmend.repair.joint import Problem
+from kernmend.repair.joint_hidden import predict_hidden
 from kernmend.repair.joint_plan import Plan, replaced_entries
 from kernmend.repair.joint_trial import Trial
 from kernmend.repair.learn import CHANGED
@@ -120,3 +122,15 @@ def test_few_good_rows_that_move_far_are_harm_unless_they_are_as_few_as_the_wron
     left = plan.after(moved, None)
     assert left.nothing
     assert "look right would have moved more" in left.reason
+
+
+def test_columns_that_can_hardly_be_predicted_do_not_pass_for_wrong_entries():
+    """Pooled over columns, entries of the others are predicted far better than those that change."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(-1, 1, (80, 1))
+    X = np.hstack([t, t**2, t**3, 1 - t, np.sin(2 * t), 0.5 * rng.standard_normal((80, 2))])
+    changed = np.zeros(X.shape, dtype=bool)
+    changed[:, -2:] = rng.random((80, 2)) < 0.8
+    kernel = RBF(wide_gamma(X, ENTRIES_WIDTH))
+    predicted = predict_hidden(Problem.of(X, kernel, EntryError), X, changed, schatten_lam(X, EntryError), 0)
+    assert predicted.kept > 0.6
