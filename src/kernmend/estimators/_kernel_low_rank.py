@@ -63,9 +63,9 @@ class KernelLowRank(KernelModel):
     error : {"kernel", "rows", "entries", "auto"} or class, default="kernel"
         What is wrong: "rows" (whole rows, in input units), "entries" (some entries: occlusion, spikes), "kernel" (whole
         rows, in the kernel space: the paper's), or a subclass of `kernmend.model.errors.RowSum`. "auto" is whichever of
-        the three leaves least of injected errors. Where lam is chosen and a few changed entries make the rows that look
-        wrong look right, "entries" fills those in, row by row, and holds whole rows from then on; lam is that of
-        "kernel" then.
+        the three leaves least of injected errors; "kernel" where `lam` is given, whose unit differs among them. Where
+        lam is chosen and a few changed entries make the rows that look wrong look right, "entries" fills those in, row
+        by row, and holds whole rows from then on; lam is that of "kernel" then.
     penalty : {"auto", "nuclear", "schatten"}, default="auto"
         The paper's, or Schatten-1/2 on a path, which is better where every row has wrong entries. "auto" is "schatten"
         for errors of entries in data with at least twice as many rows as columns (rho="auto", no polynomial kernel) if

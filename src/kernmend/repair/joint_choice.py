@@ -6,8 +6,9 @@ mend these, and the setting is kept that leaves the least:
 
     cost = (error left on the injected rows + displacement of the good ones) / (error that was injected),
 
-all squared. Doing nothing costs 1. With few features the place of a row along its surface cannot be known. There the
-flagged rows themselves are mended, and the error left on one is its squared distance from the nearest good row.
+all squared. Doing nothing costs 1. With few features the place of a row along its surface cannot be known, unless only
+some of its entries are wrong. There the flagged rows themselves are mended, and the error left on one is its squared
+distance from the nearest good row.
 """
 
 import math
@@ -27,8 +28,9 @@ from kernmend.model.kernels import RBF, Kernel, Polynomial, auto_gamma
 from kernmend.model.penalties import rho_from_cutoff
 from kernmend.model.tuning import centred_trace, pulls
 from kernmend.repair.calibrate import DOUBT, in_order
-from kernmend.repair.joint import ENTRIES_EPS, Problem, schatten_lam, solve_nuclear, solve_schatten
+from kernmend.repair.joint import Problem, schatten_lam, solve_nuclear, solve_schatten
 from kernmend.repair.joint_entries import fill_entries, find_entries
+from kernmend.repair.joint_hidden import PATH_ROWS, column_units
 from kernmend.repair.joint_trial import Axes, Trial, axes, onto_span, start_of
 from kernmend.repair.mender import Mender, Settings
 
@@ -41,14 +43,8 @@ PREDICTED = 0.8
 of 100 rows with half of its entries wrong 0.52 to 0.71."""
 PATH_ITERATIONS = 20
 """Iterations of each round of the Schatten path in a trial."""
-HIDDEN, HIDINGS, HIDDEN_ITERATIONS = 0.1, 3, 60
-"""Share of the entries that are hidden at a time, how often, and iterations of each round to predict them. With 0.05
-the ratios of surfaces and clean tables that `TOLD` tells apart are 0.182 at most and 0.211 at least, with 0.1 0.164 and
-0.235; with 20 iterations half of the entries of a cubic surface wrong are predicted too badly to tell them."""
 GOOD_PULL, WRONG_PULL = 0.95, 0.25
 """Quantiles of the pulls on good and on wrong rows that should lie apart: some of the wrong ones are hard to tell."""
-PATH_ROWS = 300
-"""Rows of a trial of the Schatten path, at most."""
 WORTH = 0.95
 """Cost above which nothing is done: what is gained must be clear of what the injection cannot tell."""
 FEWEST_GOOD = 5
@@ -113,7 +109,7 @@ def path_cost(X: Array, kernel: Kernel, error: type[RowSum], lam: float | None, 
     For data in which every row may have wrong entries, so that no row is known to be good. Some entries take the value
     that another row has in their column; others, drawn in the same way, stay. The cost is how far the path leaves the
     first from where they were, plus how far it moves the second: medians, so that entries which were wrong before and
-    are mended do not count.
+    are mended do not count. Each column has its own unit.
     """
     rng = np.random.default_rng(seed)
     rows = in_order(X)[rng.permutation(len(X))[:PATH_ROWS]]
@@ -129,53 +125,10 @@ def path_cost(X: Array, kernel: Kernel, error: type[RowSum], lam: float | None, 
     problem = Problem.of(corrupted, kernel, error)
     lam = schatten_lam(corrupted, error) if lam is None else lam
     A = solve_schatten(problem, lam=lam, round_iter=PATH_ITERATIONS, max_iter=5 * PATH_ITERATIONS, tol=1e-5).A
-    moved = np.abs(A - rows).ravel()
-    before = float(np.median(np.abs(corrupted - rows).flat[injected]))
+    unit = column_units(rows)
+    moved = np.abs((A - rows) / unit).ravel()
+    before = float(np.median(np.abs((corrupted - rows) / unit).flat[injected]))
     return float(np.median(moved[injected]) + np.median(moved[others])) / before
-
-
-def column_units(X: Array) -> Array:
-    """Return how far two thirds of the entries of each column are from its median, at most; 1 where that is 0."""
-    unit = np.nanquantile(np.abs(X - np.nanmedian(X, axis=0)), 2 / 3, axis=0)
-    out: Array = np.where(unit > 0, unit, 1.0)
-    return out
-
-
-def prediction_ratio(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: float, seed: int) -> float:
-    """Return how far entries that the Schatten path left are from what it predicts, over how far those it changed are.
-
-    Some observed entries are hidden and filled in by the same path. Where gross errors are what it changes, the others
-    are predicted well. Where it changes what is merely noise, changed entries are the larger residuals of one
-    distribution, whose lower and upper halves have medians in the ratio 0.28 if it is normal. Medians, in units of the
-    middle two thirds of each column; 1 where no entry of either kind can be hidden.
-
-    Parameters
-    ----------
-    problem, A, lam
-        The problem, what the path made of it, and its weight of the error.
-    changed
-        Which entries it changed.
-    seed
-        Of the entries that are hidden, and of the rows if there are more than `PATH_ROWS`.
-    """
-    rng = np.random.default_rng(seed)
-    some = np.sort(rng.permutation(len(A))[:PATH_ROWS])
-    rows, changed, start = problem.X[some].astype(np.float64), changed[some], A[some].astype(np.float64)
-    turn = rng.permutation(rows.size).reshape(rows.shape) / (HIDDEN * rows.size)
-    off = np.full(rows.shape, np.nan)
-    for hiding in range(HIDINGS):
-        hidden = (turn.astype(np.intp) == hiding) & ~np.isnan(rows)
-        hidden &= ~(np.isnan(rows) | hidden).all(axis=1, keepdims=True)
-        held = Problem.of(np.where(hidden, np.nan, rows), problem.sizes.kernel, problem.model)
-        begin, most = np.where(hidden, held.filled, start), len(ENTRIES_EPS) * HIDDEN_ITERATIONS
-        result = solve_schatten(held, lam=lam, init=begin, round_iter=HIDDEN_ITERATIONS, max_iter=most, tol=1e-5)
-        off[hidden] = np.abs(result.A - rows)[hidden]
-    off /= column_units(rows)
-    kinds = [off[which & ~np.isnan(off)] for which in (~changed, changed)]
-    if min(kind.size for kind in kinds) == 0:
-        return 1.0
-    kept, wrong = (float(np.median(kind)) for kind in kinds)
-    return kept / max(wrong, float(np.finfo(np.float64).tiny))
 
 
 def choose(

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from kernmend.linalg.distances import squared_distances
 from kernmend.model.kernels import RBF, auto_gamma
 from kernmend.repair.calibrate import MANY_FEATURES, SEARCH_ITERATIONS, SEARCH_TOL, Evidence, Injection, in_order
 from kernmend.repair.mender import Mender, Settings
+from kernmend.repair.units import Units
 from kernmend.solvers.active import MANY_ROWS
 
 
@@ -70,7 +72,8 @@ class Trial:
     `start` are the rows with the wrong ones mended once. `near` are good rows where a wrong one may return to any place
     on their surface; else `truth` is its place. `mender` has all good rows that there are for mending them one by one,
     of which `rows` are a part: how a row is mended depends on how many there are. `injected` are all wrong rows and
-    `held` what they should be; `rows` have as many of them as the data has wrong ones among so many rows.
+    `held` what they should be; `rows` have as many of them as the data has wrong ones among so many rows. `unit` is
+    what errors are counted in: 1, or that of each column where their spreads are far apart.
     """
 
     rows: Array
@@ -82,14 +85,18 @@ class Trial:
     mender: Mender
     injected: Array
     held: Array
+    unit: Any = 1.0
 
     @classmethod
     def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
-        """Return the flagged rows among good ones where features are few, else errors like theirs on good rows."""
+        """Return errors like those of the flagged rows on good ones; the flagged rows themselves if these say no more.
+
+        That is so where features are few and rows are wrong as a whole.
+        """
         good, flagged = in_order(X[~flags]), in_order(X[flags])
         injection = Evidence(good, flagged, judge=detector).hold_out(seed)
         first, most = first_settings(injection), axes(X).rows
-        if X.shape[1] < MANY_FEATURES:
+        if X.shape[1] < MANY_FEATURES and not first.error.by_entry:
             rng = np.random.default_rng(seed)
             keep = min(1.0, most / len(X))
             L, wrong = (part[rng.permutation(len(part))[: math.ceil(keep * len(part))]] for part in (good, flagged))
@@ -118,18 +125,19 @@ class Trial:
         mended = mend_first(mender, wrong, first)
         rows, truth, start = (np.vstack([good, part]) for part in (wrong, held[:count], mended))
         bad = np.arange(len(rows)) >= len(good)
-        return cls(rows, truth, onto_span(start, rows), bad, near, first, mender, injected, held)
+        unit = Units.of("auto", good, bounded=True).size(good)
+        return cls(rows, truth, onto_span(start, rows), bad, near, first, mender, injected, held, unit)
 
     def left(self, A: Array) -> float:
         """Return the squared error of a recovery: what is left on the wrong rows, and how far the others moved."""
-        moved = float(np.sum(np.square(A[~self.wrong] - self.truth[~self.wrong])))
+        moved = float(np.sum(np.square((A[~self.wrong] - self.truth[~self.wrong]) / self.unit)))
         return moved + self.off(A[self.wrong], self.truth[self.wrong])
 
     def off(self, A: Array, truth: Array) -> float:
         """Return the squared error that is left on wrong rows which should be `truth`."""
         if self.near is None:
-            return float(np.sum(np.square(A - truth)))
-        return float(squared_distances(A, self.near).min(axis=1).sum())
+            return float(np.sum(np.square((A - truth) / self.unit)))
+        return float(squared_distances(A / self.unit, self.near / self.unit).min(axis=1).sum())
 
     @cached_property
     def untouched(self) -> float:

@@ -1,0 +1,136 @@
+"""`KernelLowRank` with errors of entries on tables: clean ones stay, bounds and units of columns do not mislead it."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, load_wine
+
+from kernmend import KernelLowRank, NothingMendedWarning
+from kernmend.datasets import make_cubic_surface
+from kernmend.detect import Detector
+from kernmend.model.errors import EntryError, RowError
+from kernmend.model.kernels import RBF, auto_gamma
+from kernmend.repair.completion import wide_gamma
+from kernmend.repair.joint import ENTRIES_WIDTH, Problem, schatten_lam
+from kernmend.repair.joint_hidden import predict_hidden
+from kernmend.repair.joint_plan import Plan, replaced_entries
+from kernmend.repair.joint_trial import Trial
+from kernmend.repair.learn import CHANGED
+
+
+def table(seed=0, n=120, spread=1.0):
+    """Rows near a plane in six columns, a few with one wrong entry; the last column has a spread of its own."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal((n, 2)) @ rng.standard_normal((2, 6)) + 0.05 * rng.standard_normal((n, 6))
+    X = truth.copy()
+    X[np.arange(6), np.arange(6)] += 10.0
+    sizes = np.array([1.0] * 5 + [spread])
+    return truth * sizes, X * sizes, sizes
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+def test_clean_tables_stay_bit_for_bit_with_errors_of_entries(load):
+    """The Schatten path took a quarter of the entries of iris for wrong; one row of wine looks wrong, and all moved."""
+    X = load().data
+    with pytest.warns(NothingMendedWarning):
+        est = KernelLowRank(error="entries").fit(X)
+    np.testing.assert_array_equal(est.recovered_, X)
+
+
+def test_entries_outside_of_bounds_are_moved_into_them_and_the_others_of_clean_data_stay():
+    X = load_iris().data
+    bounds = (0.3, 6.0)
+    with pytest.warns(NothingMendedWarning, match="predicted hardly worse"):
+        est = KernelLowRank(error="entries", penalty="schatten", bounds=bounds, max_iter=60).fit(X)
+    np.testing.assert_array_equal(est.recovered_, np.clip(X, *bounds))
+
+
+def test_wrong_entries_are_mended_where_bounds_cut_some_of_them():
+    rng = np.random.default_rng(100)
+    truth = make_cubic_surface(100, 20, random_state=0)
+    X = truth + (rng.random(truth.shape) < 0.3) * rng.standard_normal(truth.shape)
+    bounds = truth.min() / 2, truth.max() / 2
+    assert np.mean(np.clip(X, *bounds) != X) > 0.01
+    inside, clipped = np.clip(truth, *bounds), np.clip(X, *bounds)
+    A = KernelLowRank(error="entries", bounds=bounds, max_iter=60, tol=1e-4).fit(X).recovered_
+    assert np.sum((A - inside) ** 2) < 0.2 * np.sum((clipped - inside) ** 2)
+
+
+def test_columns_whose_spreads_are_far_apart_are_judged_each_in_its_own_unit():
+    """In one unit, that of the widest column, it hides what becomes of the others."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 4)) * [1.0, 1.0, 1.0, 1000.0]
+    A = X + 0.1 * rng.standard_normal(X.shape)
+    np.testing.assert_array_equal(replaced_entries(X, A).mean(axis=0) > 0.5, [True, True, True, False])
+    alike = X / [1.0, 1.0, 1.0, 1000.0]
+    unit = CHANGED * np.sqrt(1.0 / auto_gamma(alike) / 4)
+    moved = alike + np.outer(np.ones(50), [0.9, 1.1, -0.9, -1.1]) * unit
+    changed = replaced_entries(alike, moved)
+    np.testing.assert_array_equal(changed, np.tile([False, True, False, True], (50, 1)))
+
+
+def test_rows_at_the_ends_of_a_plane_are_not_drawn_inwards():
+    """The Schatten path moved good entries of clean tables by up to 4, and left spikes of 10 where they were."""
+    truth, X, _ = table()
+    with pytest.warns(NothingMendedWarning):
+        np.testing.assert_array_equal(KernelLowRank(error="entries").fit_transform(truth), truth)
+    A = KernelLowRank(error="entries").fit(X).recovered_
+    assert np.sum((A - truth) ** 2) < 0.01 * np.sum((X - truth) ** 2)
+
+
+def test_wrong_entries_of_few_columns_are_injected_where_the_truth_is_known():
+    X = table()[1]
+    detector, found = Detector.fit(X)
+    trial = Trial.of(X, found.rows, detector, 0)
+    assert trial.first.error.by_entry
+    assert trial.near is None
+    assert trial.left(trial.truth) == 0.0
+    different = trial.rows[trial.wrong] != trial.truth[trial.wrong]
+    assert different.any(axis=1).all()
+    assert different.mean() < 0.5
+
+
+def test_good_entries_stay_where_one_column_is_far_wider_than_the_others():
+    """What becomes of the others was not seen in the unit of the widest."""
+    truth, X, sizes = table(spread=300.0)
+    A = KernelLowRank(error="entries").fit(X).recovered_
+    good = truth == X
+    assert np.abs((A - X) / sizes)[good].max() < 0.2
+
+
+def test_errors_are_counted_in_units_of_columns_whose_spreads_are_far_apart():
+    X = table(spread=300.0)[1]
+    detector, found = Detector.fit(X)
+    trial = Trial.of(X, found.rows, detector, 0)
+    assert trial.unit[5] > 10 * trial.unit[:5].max()
+    off = trial.rows.copy()
+    off[trial.wrong] = trial.truth[trial.wrong]
+    off[0] += trial.unit
+    assert trial.left(off) == pytest.approx(6.0)
+    alike = table()[1]
+    assert Trial.of(alike, Detector.fit(alike)[1].rows, detector, 0).unit == 1.0
+
+
+def test_few_good_rows_that_move_far_are_harm_unless_they_are_as_few_as_the_wrong_ones():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    flags = np.arange(20) < 2
+    plan = Plan(Problem.of(X, RBF(0.1), RowError), 1.0, 1.0, cost=0.5, flags=flags)
+    moved = X.copy()
+    moved[:2] += 1.0
+    moved[2:4] += 9.0  # two more, which nobody found
+    assert plan.after(moved, None) is plan
+    moved[4] += 9.0
+    left = plan.after(moved, None)
+    assert left.nothing
+    assert "look right would have moved more" in left.reason
+
+
+def test_columns_that_can_hardly_be_predicted_do_not_pass_for_wrong_entries():
+    """Pooled over columns, entries of the others are predicted far better than those that change."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(-1, 1, (80, 1))
+    X = np.hstack([t, t**2, t**3, 1 - t, np.sin(2 * t), 0.5 * rng.standard_normal((80, 2))])
+    changed = np.zeros(X.shape, dtype=bool)
+    changed[:, -2:] = rng.random((80, 2)) < 0.8
+    kernel = RBF(wide_gamma(X, ENTRIES_WIDTH))
+    predicted = predict_hidden(Problem.of(X, kernel, EntryError), X, changed, schatten_lam(X, EntryError), 0)
+    assert predicted.kept > 0.6
