@@ -12,7 +12,7 @@ What happens in `Detector.fit`, from the data to the flags:
 4. Every judgement is a chance, u = -log P(a good row or entry deviates as far), estimated by `columns.py` for entries,
    by `groups.py` for rows. Chances can be compared, so the u of a row is the larger one of two: that of the row as a
    whole, and that of its most extreme entry, less log d since it is the largest of d. An entry that is not wrong makes
-   its row a suspect at most, and so do all its entries together. The score of the row is u, as a logarithm to base 10.
+   its row a suspect at most. The score of the row is u, as a logarithm to base 10.
 5. A row is flagged where its score exceeds `threshold`, and a suspect between `suspect_threshold` and `threshold`. The
    threshold is at most log10(3 n / alpha): n good rows in 3 tests exceed that `alpha` times on average. In data with
    many columns per row entries do not decide, and it is at most log10(n / alpha). It is lower where a row with such a
@@ -159,7 +159,7 @@ class Detector:
         Without `entry_scores` these are 0 where no entry changes what is found of its row.
         """
         if self.rows_only() and not entry_scores:
-            far = self.many.u(self.entries.marginal.u(self._enter(X)), self.rows.threshold)
+            far = self.many.u(self.entries.marginal.u(self._enter(X)))
             scores, nothing = np.maximum(self.rows.u(X), far) / LOG10, np.zeros(X.shape, dtype=bool)
             flags = scores > self.threshold
             return self._with_flags(Found(scores, flags, ~flags, flags, np.broadcast_to(0.0, X.shape), nothing, X))
@@ -231,14 +231,12 @@ class Detector:
     def _combine(self, X: Array, judged: "Judged", row_u: Array) -> Found:
         """Return the results of all tests as one: the u of a row, or that of its most extreme of d entries if larger.
 
-        Where no entry is wrong they make a row a suspect, or count for nothing. Nor does u of all entries of a row make
-        it more than a suspect where it is below its limit.
+        Where no entry is wrong they make a row a suspect, or count for nothing.
         """
         entry_u, entries, filled, column_u = judged
         by_entry = entry_u.max(axis=1) - np.log(X.shape[1])
         unusual = self.entries_decide & (by_entry > self.rows.suspect_threshold)
         as_suspect = np.where(unusual, np.minimum(by_entry, self.rows.threshold), 0.0)
-        as_suspect = np.maximum(as_suspect, self.many.u(column_u, self.rows.threshold))
         row_u = np.maximum(row_u, self.many.u(column_u))
         scores = np.maximum(row_u, np.where(entries.any(axis=1), by_entry, as_suspect)) / LOG10
         rows = scores > self.threshold

@@ -170,10 +170,10 @@ class ManyEntries:
         least = least_spread(Z.shape[1], dimensions)
         return cls(TwoGroups.of(mean_score(entry_u), least=least, dimensions=dimensions), limit)
 
-    def u(self, entry_u: Array, most: float = 0.0) -> Array:
-        """Return u of each row from those of its entries, each in its column alone; `most` if not wrong by that."""
+    def u(self, entry_u: Array) -> Array:
+        """Return u of each row from those of its entries, each in its column alone; 0 where it is not wrong by that."""
         u = self.groups.u(mean_score(entry_u))
-        return np.where(u > self.limit, u, np.minimum(u, most))
+        return np.where(u > self.limit, u, 0.0)
 
 
 def mean_score(u: Array) -> Array:
