@@ -230,8 +230,10 @@ def test_an_entry_that_is_as_expected_is_not_blamed_for_another():
 def beside(Z):
     """Errors of rows, the same beside those of the nearest rows, which of these count, and what is known of all."""
     others = Conditional.of(Z)
-    nearby = Nearby.of(others, Z)
-    return *nearby.judged(others, Z, np.arange(len(Z))), others, nearby
+    nearby, found = Nearby.of(others, Z)
+    for once, again in zip(found, nearby.judged(others, Z, np.arange(len(Z))), strict=True):
+        np.testing.assert_array_equal(once, again)
+    return *found, others, nearby
 
 
 @pytest.mark.parametrize("columns", [3, 16])
@@ -291,17 +293,22 @@ def test_the_ends_of_a_curve_are_no_wrong_entries():
     assert not detector.find(Z, known)[1].any()
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_wrong_part_of_a_sum_does_not_make_the_sum_wrong(seed):
-    """Once the part is left out the sum is known less well, as it is in the nearest rows without that part."""
-    rng = np.random.default_rng(seed)
-    a, b = rng.standard_normal((2, 300))
-    Z = np.column_stack([a, b, a + b, rng.standard_normal((300, 2))])
-    Z[:10, 1] += 6.0 * np.where(Z[:10, 1] > 0, -1.0, 1.0)
-    detector, known = fitted(in_robust_units(Z))
-    wrong = detector.find(in_robust_units(Z), known)[1]
-    assert wrong[:10, 1].sum() >= 9
-    assert wrong.sum() <= 11
+def test_a_wrong_part_of_a_sum_does_not_make_the_sum_wrong():
+    """Once the part is left out the sum is known less well, as it is in the nearest rows without that part.
+
+    Held against the spread that sums have given both parts, 15 good entries of these five tables were wrong too.
+    """
+    found, flagged = 0, 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        a, b = rng.standard_normal((2, 300))
+        Z = np.column_stack([a, b, a + b, rng.standard_normal((300, 2))])
+        Z[:10, 1] += 6.0 * np.where(Z[:10, 1] > 0, -1.0, 1.0)
+        detector, known = fitted(in_robust_units(Z))
+        wrong = detector.find(in_robust_units(Z), known)[1]
+        found, flagged = found + wrong[:10, 1].sum(), flagged + wrong.sum()
+    assert found >= 49
+    assert flagged - found <= 5
 
 
 def test_few_rows_have_no_neighbours():

@@ -79,8 +79,7 @@ class EntryDetector:
         marginal_u = marginal.u(Z)
         left = np.where(marginal_u > threshold, np.nan, Z)
         others = Conditional.of(left)
-        nearby = Nearby.of(others, left)
-        errors, R, counts = nearby.judged(others, left, np.arange(len(left)))
+        nearby, (errors, R, counts) = Nearby.of(others, left)
         centre = column_medians(R)
         conditional = EntryTail.of(R - centre)
         # The largest u of a row should be distributed like the largest of d exponential variables. Where it spreads

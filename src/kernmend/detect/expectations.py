@@ -9,6 +9,7 @@ The docstring of the package says what the constants were chosen on.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +144,14 @@ class Conditional:
         return out
 
 
+class Beside(NamedTuple):
+    """Errors of expectations, NaN where an entry is, the same judged beside those of nearest rows, and which count."""
+
+    errors: Array
+    judged: Array
+    counts: NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class Nearby:
     """The errors of expectations in the nearest rows, beside which the error of an entry is judged.
@@ -167,8 +176,8 @@ class Nearby:
     errors: Array
 
     @classmethod
-    def of(cls, others: Conditional, left: Array) -> "Nearby":
-        """Return what is known of the fitted rows `left`, NaN where an entry is wrong, and of their errors."""
+    def of(cls, others: Conditional, left: Array) -> tuple["Nearby", Beside]:
+        """Return what is known of the fitted rows `left`, NaN where an entry is wrong, and their errors as judged."""
         all_rows, nothing = np.arange(len(left)), np.zeros(left.shape[1])
         expected = others.predict(left, all_rows)
         V = others.standardised(np.where(np.isnan(left), expected, left))
@@ -176,48 +185,56 @@ class Nearby:
         centre, units = centre_and_spread(left - expected)
         own = np.nan_to_num(np.clip((left - expected - centre) / units, -CLIP, CLIP))
         out = cls(V[numbers], numbers, centre, units, nothing, nothing, own[numbers])
-        if numbers.size <= NEAREST:
-            return out
-        mean, square = out._means(V, all_rows)
-        out = replace(out, slope=_slopes(mean, own))
-        off, scatter = out._beside(own, mean, square)
-        return replace(out, power=_slopes(0.5 * np.log(0.5 + 0.5 * scatter), np.log(np.abs(off) + TINY)))
+        near = out._means(V, all_rows)
+        if near is not None:
+            out = replace(out, slope=_slopes(near[0], own))
+            off, scatter = out._beside(own, *near)
+            out = replace(out, power=_slopes(0.5 * np.log(0.5 + 0.5 * scatter), np.log(np.abs(off) + TINY)))
+        return out, out._judged(others, left, left - expected, near, all_rows)
 
-    def judged(
-        self, others: Conditional, left: Array, rows: NDArray[np.intp] | None = None
-    ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Return the errors of rows, NaN where an entry is, these beside those of nearest rows, and which count.
+    def judged(self, others: Conditional, left: Array, rows: NDArray[np.intp] | None = None) -> Beside:
+        """Return the errors of rows, NaN where an entry is, and these as judged.
 
         `rows` are the numbers of these rows among the fitted ones, which are not their own neighbours; None for new
         rows.
         """
         expected = others.predict(left, rows)
-        errors = left - expected
-        if len(self.L) <= NEAREST:
-            return errors, errors, np.ones(errors.shape, dtype=bool)
-        V = others.standardised(np.where(np.isnan(left), expected, left))
-        off, scatter = self._beside((errors - self.centre) / self.units, *self._means(V, rows))
-        beside = off * (0.5 + 0.5 * scatter) ** (-0.5 * self.power)
+        near = self._means(others.standardised(np.where(np.isnan(left), expected, left)), rows)
+        return self._judged(others, left, left - expected, near, rows)
+
+    def _judged(
+        self,
+        others: Conditional,
+        left: Array,
+        errors: Array,
+        near: tuple[Array, Array] | None,
+        rows: NDArray[np.intp] | None,
+    ) -> Beside:
+        """Return errors as judged; `near` is what `_means` returns of the rows."""
+        if near is None:
+            return Beside(errors, errors, np.ones(errors.shape, dtype=bool))
+        off, scatter = self._beside((errors - self.centre) / self.units, *near)
+        judged = off * (0.5 + 0.5 * scatter) ** (-0.5 * self.power)
         holes = np.isnan(left)
         at = np.flatnonzero(holes.any(axis=1) & ~holes.all(axis=1))
-        if at.size:
+        if at.size and others.dense:
             off[at], spread = self._without(others, left[at], errors[at], None if rows is None else rows[at])
-            beside[at], scatter[at] = off[at] / np.maximum(spread, 1.0), np.square(spread)
-        return errors, self.centre + self.units * beside, np.abs(off) > CLIP * np.sqrt(scatter)
+            judged[at], scatter[at] = off[at] / np.maximum(spread, 1.0), np.square(spread)
+        return Beside(errors, self.centre + self.units * judged, np.abs(off) > CLIP * np.sqrt(scatter))
 
     def _without(
         self, others: Conditional, left: Array, errors: Array, rows: NDArray[np.intp] | None
     ) -> tuple[Array, Array]:
         """Return what is left of the errors of rows that lack entries, and how those of their neighbours scatter.
 
-        With fewer entries known errors are others, and larger: the same entries of the nearest rows are left out.
+        With fewer entries known errors are others, and larger: the same entries of the nearest rows are left out. That
+        takes an expectation for each of these, so it is done only where columns are no more than rows.
         """
-        known, nearest = ~np.isnan(left), nearest_rows(self._distances(others.standardised(left), rows), None)
-        hidden = np.where(known[:, np.newaxis], self.L[nearest] * others.sd + others.mean, np.nan).reshape(
-            -1, left.shape[1]
-        )
+        nearest, d = nearest_rows(self._distances(others.standardised(left), rows), None), left.shape[1]
+        known = np.repeat(~np.isnan(left), NEAREST, axis=0)
+        hidden = np.where(known, self.L[nearest.ravel()] * others.sd + others.mean, np.nan)
         near = (hidden - others.predict(hidden, self.numbers[nearest.ravel()]) - self.centre) / self.units
-        near = np.sort(near.reshape(len(left), NEAREST, -1), axis=1)
+        near = np.sort(near.reshape(len(left), NEAREST, d), axis=1)
         middle = 0.5 * (near[:, (NEAREST - 1) // 2] + near[:, NEAREST // 2])
         spread = 1.4826 * np.median(np.abs(near - middle[:, np.newaxis]), axis=1)
         return (errors - self.centre) / self.units - self.slope * middle, spread
@@ -227,20 +244,24 @@ class Nearby:
         scatter = square - self.slope * (2.0 - self.slope) * np.square(mean)
         return own - self.slope * mean, np.maximum(scatter, 0.0)
 
-    def _means(self, V: Array, rows: NDArray[np.intp] | None) -> list[Array]:
-        """Return the means of the errors, and of their squares, in the rows near each entry of `V`."""
-        parts, D = (self.errors, np.square(self.errors)), self._distances(V, rows)
+    def _means(self, V: Array, rows: NDArray[np.intp] | None) -> tuple[Array, Array] | None:
+        """Return the means of the errors, and of their squares, in the rows near each entry of `V`.
+
+        None where there are too few rows.
+        """
+        if len(self.L) <= NEAREST:
+            return None
+        squares, D = np.square(self.errors), self._distances(V, rows)
         if V.shape[1] >= MANY_COLUMNS:
             nearest = nearest_rows(D, None)
             starts = np.arange(0, nearest.size + 1, NEAREST)
             mean = csr_array((np.full(nearest.size, 1.0 / NEAREST), nearest.ravel(), starts), shape=D.shape)
-            return [mean @ part for part in parts]
-        out: list[Array] = [np.empty(V.shape) for _ in parts]
+            return mean @ self.errors, mean @ squares
+        means, mean_squares = np.empty(V.shape), np.empty(V.shape)
         for j in range(V.shape[1]):
             nearest = nearest_rows(D - np.square(V[:, j, np.newaxis] - self.L[:, j]), None)
-            for means, part in zip(out, parts, strict=True):
-                means[:, j] = part[nearest, j].mean(axis=1)
-        return out
+            means[:, j], mean_squares[:, j] = self.errors[nearest, j].mean(axis=1), squares[nearest, j].mean(axis=1)
+        return means, mean_squares
 
     def _distances(self, V: Array, rows: NDArray[np.intp] | None) -> Array:
         """Return the squared distances from `L` in the entries that are not NaN, infinite to the row and its copies."""
