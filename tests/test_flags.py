@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_blobs
 from test_common import data
 
-from kernmend import OutlierPursuit, RobustPCA
+from kernmend import KernelRecovery, OutlierPursuit, RobustPCA
 
 
 def flagged(scores, share):
@@ -51,3 +51,14 @@ def test_what_the_solver_leaves_is_no_score(share):
     est = OutlierPursuit(contamination=share).fit(X)
     assert not est.outlier_scores_.any()
     assert (est.predict(X) == 1).all()
+
+
+def test_a_share_that_divides_equal_scores_of_the_default(recwarn):
+    """Its flags are what `predict` says: rows of which half are equal, and as far out, are all flagged or none is."""
+    X = np.repeat(np.random.default_rng(0).normal(size=(30, 3)), 2, axis=0)
+    X[:6] += 9.0
+    for share in (0.05, 0.1, 0.25):
+        est = KernelRecovery(contamination=share).fit(X)
+        assert est.outliers_.sum() <= round(share * len(X))
+        np.testing.assert_array_equal(est.outliers_, est.predict(X) == -1)
+        np.testing.assert_array_equal(est.outliers_[::2], est.outliers_[1::2])

@@ -229,15 +229,10 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         self.stop_reason_, self.rank_ = result.stop_reason, result.rank
 
     def _set_flags(self, threshold: float) -> None:
-        """Store the threshold of the scores, that given or the one of the share asked for, and the rows above it.
-
-        Rows with the same score are all flagged or none is: fewer than asked for where the share would divide them.
-        """
+        """Store the threshold of the scores, that given or the one of the share asked for, and the rows above it."""
         scores = self.outlier_scores_
         if not isinstance(self.contamination, str):
-            flags, threshold = flag_share(scores, float(self.contamination))
-            if flags.any() and threshold >= scores[flags].min():  # equal scores, or a mean that was rounded up
-                threshold = float(scores[~flags].max())
+            threshold = flag_share(scores, float(self.contamination))[1]
         self.threshold_ = threshold
         self.outliers_ = scores > threshold
 
