@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernmend.detect.detector import robust_sd
-from kernmend.detect.entries import LEAST, EntryDetector, ManyEntries, mean_score
-from kernmend.detect.expectations import CLIP, RIDGE, Conditional, Nearby
+from kernmend.detect.entries import CLIP, LEAST, RIDGE, Conditional, EntryDetector, ManyEntries, mean_score
 from kernmend.detect.scores import NEAREST
 
 seeds = st.integers(0, 2**32 - 1)
@@ -147,7 +146,7 @@ def test_what_a_fit_knows_of_its_rows(shape):
     np.testing.assert_array_equal(known.errors, expected)
     np.testing.assert_array_equal(np.maximum(known.marginal_u, known.conditional_u), detector.find(Z, known)[0])
     assert known.conditional_u[4, 2] == 0.0
-    np.testing.assert_allclose(known.conditional_u, detector._errors(left, np.arange(len(Z)))[1])
+    np.testing.assert_allclose(known.conditional_u, detector._u_of_errors(expected))
     later = detector.deviations(Z[:5] + 0.1)
     np.testing.assert_array_equal(np.maximum(later.marginal_u, later.conditional_u), detector.find(Z[:5] + 0.1)[0])
 
@@ -222,99 +221,6 @@ def test_an_entry_that_is_as_expected_is_not_blamed_for_another():
     assert wrong[:, 2].all()
     off = np.abs(new - detector.others.predict(np.where(np.arange(5) == 2, np.nan, new)))
     assert not wrong[off < LEAST].any()
-
-
-# --- errors beside those of the nearest rows --------------------------------------------------------------------------
-
-
-def beside(Z):
-    """Errors of rows, the same beside those of the nearest rows, which of these count, and what is known of all."""
-    others = Conditional.of(Z)
-    nearby, found = Nearby.of(others, Z)
-    for once, again in zip(found, nearby.judged(others, Z, np.arange(len(Z))), strict=True):
-        np.testing.assert_array_equal(once, again)
-    return *found, others, nearby
-
-
-@pytest.mark.parametrize("columns", [3, 16])
-def test_neighbours_of_an_entry_are_near_in_all_others(columns):
-    """The means are those of a search row by row, without the row itself and without copies of it."""
-    Z = np.random.default_rng(columns).standard_normal((40, columns))
-    errors, _, _, others, nearby = beside(Z)
-    V, own = others.standardised(Z), np.clip((errors - nearby.centre) / nearby.units, -CLIP, CLIP)
-    np.testing.assert_allclose(nearby.errors, own[nearby.numbers])
-    fitted_rows, new = nearby._means(V, np.arange(40)), nearby._means(V[:5], None)
-    for i in range(5):
-        for j in range(columns):
-            some = np.arange(columns) != j if columns < 16 else np.ones(columns, dtype=bool)
-            far = np.square(V[:, some] - V[i, some]).sum(axis=1)
-            far[i] = np.inf
-            near = own[np.argsort(far)[:NEAREST], j]
-            np.testing.assert_allclose([part[i, j] for part in fitted_rows], [near.mean(), np.square(near).mean()])
-            np.testing.assert_allclose([part[i, j] for part in new], [near.mean(), np.square(near).mean()])
-
-
-def test_errors_that_neighbours_do_not_explain_stay_as_they_are():
-    errors, judged, _, _, _ = beside(np.random.default_rng(3).standard_normal((400, 4)))
-    assert np.corrcoef(judged.ravel(), errors.ravel())[0, 1] > 0.97
-
-
-def test_what_a_line_misses_of_a_curve_is_taken_off():
-    """A tenth of the errors of a line is left; one entry off the curve keeps its error."""
-    rng = np.random.default_rng(4)
-    x = rng.uniform(-2.0, 2.0, 400)
-    Z = np.column_stack([x, x**2 + 0.05 * rng.standard_normal(400)])
-    Z[7, 1] += 1.0
-    errors, judged, counts, _, _ = beside(Z)
-    off = np.abs(judged[:, 1] - np.median(judged[:, 1]))
-    assert np.median(off) < 0.1 * np.median(np.abs(errors[:, 1] - np.median(errors[:, 1])))
-    assert off.argmax() == 7
-    assert counts[7, 1]
-
-
-def test_errors_are_held_against_how_neighbours_scatter():
-    """An error is large where the others are small, and small where they are three times as large."""
-    rng = np.random.default_rng(5)
-    x = rng.uniform(size=600)
-    hard = x > 0.8
-    Z = np.column_stack([x, np.where(hard, 0.6, 0.2) * rng.uniform(-1.0, 1.0, 600)])
-    row = np.flatnonzero(x < 0.5)[5]
-    Z[row, 1] = 0.5
-    errors, judged, _, _, _ = beside(Z)
-    assert np.abs(errors[:, 1]).argmax() != row
-    assert np.abs(judged[:, 1]).argmax() == row
-
-
-def test_the_ends_of_a_curve_are_no_wrong_entries():
-    """Their neighbours all lie on one side, so that the error is as large as the steps of the curve."""
-    t = np.linspace(-1.0, 1.0, 300)
-    Z = in_robust_units(np.column_stack([t, t**2]))
-    detector, known = fitted(Z)
-    assert not detector.find(Z, known)[1].any()
-
-
-def test_a_wrong_part_of_a_sum_does_not_make_the_sum_wrong():
-    """Once the part is left out the sum is known less well, as it is in the nearest rows without that part.
-
-    Held against the spread that sums have given both parts, 15 good entries of these five tables were wrong too.
-    """
-    found, flagged = 0, 0
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        a, b = rng.standard_normal((2, 300))
-        Z = np.column_stack([a, b, a + b, rng.standard_normal((300, 2))])
-        Z[:10, 1] += 6.0 * np.where(Z[:10, 1] > 0, -1.0, 1.0)
-        detector, known = fitted(in_robust_units(Z))
-        wrong = detector.find(in_robust_units(Z), known)[1]
-        found, flagged = found + wrong[:10, 1].sum(), flagged + wrong.sum()
-    assert found >= 49
-    assert flagged - found <= 5
-
-
-def test_few_rows_have_no_neighbours():
-    errors, judged, counts, _, _ = beside(np.random.default_rng(0).standard_normal((NEAREST, 3)))
-    assert judged is errors
-    assert counts.all()
 
 
 # --- rows that are far out in many entries ----------------------------------------------------------------------------

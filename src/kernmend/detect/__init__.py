@@ -1,9 +1,8 @@
 """Which rows and entries are wrong, without labels.
 
 Every deviation becomes a chance, u = -log P(a good row or entry deviates as far). `detector.py` tells the whole way;
-`columns.py` says which columns are judged by their logarithms, and the chances of entries; `expectations.py` what is
-expected of an entry given its row, `scores.py` and `groups.py` the scores of rows and their chances; `entries.py` and
-`rows.py` find the two kinds of errors.
+`amounts.py` says which columns are judged by their logarithms, `tails.py` and `groups.py` have the chances of entries
+and of rows, `entries.py` and `rows.py` the two kinds of errors, `scores.py` the scores of rows.
 
 A constant follows from the reason that its comment gives, or was chosen by `python -m benchmarks real` on the sets that
 `benchmarks/real_cases.py` lists in `CHOOSE`; all other sets are only reported. Names in quotation marks in a comment

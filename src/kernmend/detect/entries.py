@@ -2,12 +2,13 @@
 
 Entries come in robust units: column medians subtracted, divided by robust standard deviations. Every entry gets two
 deviations, from the median of its column (marginal) and from its expectation given the rest of its row (conditional),
-each with the chance u of a good entry deviating as far (`columns.py`). The larger u counts, and an entry is wrong where
+each with the chance u of a good entry deviating as far (`tails.py`). The larger u counts, and an entry is wrong where
 it exceeds the threshold. A wrong entry spoils the expectations of the others of its row; so that one is removed whose
 removal brings the row nearest to the good ones, and the row judged again, up to `ROUNDS` times.
 
-`expectations.py` says what is expected, and how far good entries are from it. The docstring of the package says what
-the constants were chosen on.
+Expectations are linear, which is enough to find an entry that is grossly wrong. What is filled in for it has to lie on
+the surface of the good rows, so it is corrected by the errors of the linear expectation in the nearest good rows. The
+docstring of the package says what the constants were chosen on.
 """
 
 from dataclasses import dataclass, replace
@@ -15,14 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
 
 from kernmend._typing import Array
-from kernmend.detect.columns import TINY, EntryTail
-from kernmend.detect.expectations import Conditional, Nearby
 from kernmend.detect.groups import TwoGroups, effective_dimensions, least_spread
-from kernmend.detect.scores import landmarks
+from kernmend.detect.scores import NEAREST, landmarks
+from kernmend.detect.tails import CLIP, TINY, EntryTail
 from kernmend.linalg.distances import column_medians
 
+# Ridge of the regressions, as a share of the variance of a column; it is multiplied by 1 + 10 d / n.
+RIDGE = 0.02
 # Share of equal entries above which a column counts as constant: its other entries are too few to show how far they
 # spread given the other columns.
 CONSTANT = 0.8
@@ -33,6 +37,119 @@ MAXIMA = 0.25, 0.6
 LEAST = 0.15
 # Number of times that a row is judged, each time without the entries found wrong before.
 ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """E[entry | the other entries of its row]: ridge regression of every column on all others, from one matrix.
+
+    V are the standardised entries, O = (V'V / n + lam I)^-1. The error of entry j of row v is (O v)_j / O_jj. With
+    a = O v and f = n - v'a, leaving the row v out of the fit turns O into O + a a' / f: an exact leave-one-out. Entries
+    that are NaN (found wrong) are not used: they are filled in with their expectation -O_mm^-1 O_mo v_o, with m the NaN
+    and o the other entries, and O_jj loses O_jm O_mm^-1 O_mj. `A` has a row a for each fitted row, `free` its f.
+    """
+
+    mean: Array
+    sd: Array
+    inverse: Array
+    """O itself if `dense`; else, with fewer rows than columns, the W of O = (I - W'W) / lam (Woodbury)."""
+    lam: float
+    dense: bool
+    A: Array
+    free: Array
+
+    @classmethod
+    def of(cls, Z: Array) -> "Conditional":
+        """Return the regressions fitted to rows in robust units, with NaN where an entry is wrong."""
+        n, d = Z.shape
+        V = np.clip(Z, -CLIP, CLIP)
+        seen = ~np.isnan(V)
+        mean = np.where(seen, V, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+        V = np.nan_to_num(V - mean)
+        sd = np.sqrt(np.mean(V**2, axis=0))
+        sd = np.where(sd > 0, sd, 1.0)
+        V /= sd
+        lam = RIDGE * (1 + 10 * d / n)
+        if d > n:
+            root = np.linalg.cholesky(V @ V.T + n * lam * np.eye(n))
+            inverse = solve_triangular(root, V, lower=True, check_finite=False)
+            A = n * solve_triangular(root, inverse, lower=True, trans=1, check_finite=False)  # (VV' / n + lam I)^-1 V
+        else:
+            inverse = np.linalg.inv(V.T @ V / n + lam * np.eye(d))
+            A = V @ inverse
+        return cls(mean, sd, inverse, lam, d <= n, A, n - np.einsum("ij,ij->i", A, V))
+
+    def times(self, V: Array) -> Array:
+        """Return V O."""
+        out: Array = V @ self.inverse if self.dense else (V - (V @ self.inverse.T) @ self.inverse) / self.lam
+        return out
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of O."""
+        if self.dense:
+            return np.diag(self.inverse).copy()
+        out: Array = (1.0 - np.square(self.inverse).sum(axis=0)) / self.lam
+        return out
+
+    def some(self, columns: NDArray[np.intp]) -> Array:
+        """Return the rows of O that belong to these columns."""
+        if self.dense:
+            return self.inverse[columns]
+        out: Array = -(self.inverse[:, columns].T @ self.inverse)
+        out[np.arange(len(out)), columns] += 1.0
+        return out / self.lam
+
+    def predict(self, Z: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return the expectation of every entry given the others of its row, in the units of `Z`.
+
+        `rows` are the numbers of these rows among the fitted ones, each then left out of the fit; None for new rows.
+        """
+        missing, V = np.isnan(Z), np.nan_to_num((Z - self.mean) / self.sd)
+        a = np.zeros(V.shape) if rows is None else self.A[rows]
+        f = np.ones(len(V)) if rows is None else self.free[rows]
+        diagonal = self.diagonal() + a**2 / f[:, np.newaxis]
+        count = missing.sum(axis=1)
+        at = np.flatnonzero(count == 1)  # then O_mm is one number, and all such rows are solved at once
+        if at.size:
+            column = missing[at].argmax(axis=1)
+            G = self.some(column) + a[at, column, np.newaxis] * a[at] / f[at, np.newaxis]
+            S = G / G[np.arange(at.size), column, np.newaxis]
+            V[at, column] = -np.einsum("ij,ij->i", S, V[at])
+            diagonal[at] -= np.where(missing[at], 0.0, G * S)
+        for i in np.flatnonzero(count > 1):
+            m = missing[i]
+            G = self.some(np.flatnonzero(m)) + np.outer(a[i, m], a[i]) / f[i]
+            S = np.linalg.solve(G[:, m], G)
+            V[i, m] = -S[:, ~m] @ V[i, ~m]
+            diagonal[i, ~m] -= np.einsum("kj,kj->j", G, S)[~m]
+        error = self.times(V) + a * (np.einsum("ij,ij->i", a, V) / f)[:, np.newaxis]
+        out: Array = np.where(missing, V, V - error / diagonal) * self.sd + self.mean
+        return out
+
+    def filled(self, Z: Array, good: Array) -> Array:
+        """Return the rows with each NaN replaced by its expectation given the entries that are not NaN.
+
+        That is the linear expectation, -O_mm^-1 O_mo v_o, plus the mean of its errors in the `NEAREST` of the rows
+        `good`, by their squared distance in the entries that are not NaN, whose inverse is the weight of a row. A copy
+        of the row itself does not count as near.
+        """
+        V, known = (Z - self.mean) / self.sd, (good - self.mean) / self.sd
+        missing = np.isnan(V)
+        rows = np.flatnonzero(missing.any(axis=1))
+        masks, which = np.unique(missing[rows], axis=0, return_inverse=True)
+        for k, m in enumerate(masks):  # rows that lack the same entries have the same equations
+            at, G = rows[which == k], self.some(np.flatnonzero(m))
+            S = np.linalg.solve(G[:, m], G)
+            seen = V[np.ix_(at, ~m)]
+            distances = cdist(seen, known[:, ~m], "sqeuclidean")
+            distances[distances <= TINY**2] = np.inf
+            count = min(NEAREST, len(known))
+            nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
+            weights = 1.0 / np.take_along_axis(distances, nearest, axis=1)
+            weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+            V[np.ix_(at, m)] = np.einsum("ij,ijk->ik", weights, (known @ S.T)[nearest]) - seen @ S[:, ~m].T
+        out: Array = V * self.sd + self.mean
+        return out
 
 
 class Deviations(NamedTuple):
@@ -51,18 +168,18 @@ class EntryDetector:
     """Finds wrong entries of rows in robust units.
 
     `threshold` is the u above which an entry is wrong, `equal` marks the columns that count as constant, `marginal` and
-    `conditional` are the two tails, `others` gives the expectations, `nearby` judges their errors beside those of the
-    nearest rows, and `centre` are the medians of the errors so judged. `power`, `factor` and `high` make the
-    conditional tail heavier where the rows show it (see `fit`). `good` are rows without a wrong entry, between whose
-    least and largest entries that which is filled in stays.
+    `conditional` are the two tails, `others` gives the expectations, `centre` the median errors of these, and `spread`
+    their robust standard deviations. `power`, `factor` and `high` make the conditional tail heavier where the rows show
+    it (see `fit`). `good` are rows without a wrong entry, between whose least and largest entries that which is filled
+    in stays.
     """
 
     threshold: float
     equal: NDArray[np.bool_]
     marginal: EntryTail
     others: Conditional
-    nearby: Nearby
     centre: Array
+    spread: Array
     conditional: EntryTail
     power: float
     factor: float
@@ -79,42 +196,39 @@ class EntryDetector:
         marginal_u = marginal.u(Z)
         left = np.where(marginal_u > threshold, np.nan, Z)
         others = Conditional.of(left)
-        nearby, (errors, R, counts) = Nearby.of(others, left)
+        R = left - others.predict(left, np.arange(len(left)))
+        seen = np.isfinite(R)
         centre = column_medians(R)
+        spread = 1.4826 * column_medians(np.abs(R - centre))
         conditional = EntryTail.of(R - centre)
         # The largest u of a row should be distributed like the largest of d exponential variables. Where it spreads
         # more, tails are heavier than the quantiles of a column showed, and u is reduced to factor (u / high)^power.
-        off = np.nan_to_num(R - centre)
-        u = conditional.u(off)
+        u = conditional.u(np.nan_to_num(R - centre))
         worst = np.maximum((u * ~equal).max(axis=1), TINY)
         low, high = np.quantile(worst, MAXIMA)
         gumbel = np.log(max(int((~equal).sum()), 1) / -np.log(np.array(MAXIMA)))
         power = min(1.0, float(np.log(gumbel[1] / max(gumbel[0], 0.1)) / max(np.log(high / low), TINY)))
         factor = max(float(high), float(gumbel[1]))
-        tail = conditional, power, factor, float(high)
-        out = cls(threshold, equal, marginal, others, nearby, centre, *tail, Z[:0])
-        u = out._u(off, counts)
-        complete = ~np.isnan(left).any(axis=1) & (u <= threshold).all(axis=1)
-        return replace(out, good=Z[landmarks(Z, np.flatnonzero(complete))]), Deviations(marginal_u, errors, u)
+        spread = np.maximum(spread, TINY)
+        out = cls(threshold, equal, marginal, others, centre, spread, conditional, power, factor, float(high), Z[:0])
+        u = out._reduced(u, R)
+        complete = seen.all(axis=1) & (u <= threshold).all(axis=1)
+        return replace(out, good=Z[landmarks(Z, np.flatnonzero(complete))]), Deviations(marginal_u, R, u)
 
     def deviations(self, Z: Array) -> Deviations:
         """Return what is known of the entries of new rows."""
         marginal_u = self.marginal.u(Z)
         left = np.where(marginal_u > self.threshold, np.nan, Z)
-        return Deviations(marginal_u, *self._errors(left))
+        errors = left - self.others.predict(left)
+        return Deviations(marginal_u, errors, self._u_of_errors(errors))
 
-    def _errors(self, left: Array, rows: NDArray[np.intp] | None = None) -> tuple[Array, Array]:
-        """Return the errors of the expectations of rows, and u of each, judged beside those of the nearest rows.
+    def _u_of_errors(self, errors: Array) -> Array:
+        """Return u of entries from the errors of their expectations; 0 where an error is NaN, or too small."""
+        return self._reduced(self.conditional.u(np.nan_to_num(errors - self.centre)), errors)
 
-        Errors are NaN where entries are, and u is 0 there and where an error does not count. `rows` are the numbers of
-        these rows among the fitted ones; None for new rows.
-        """
-        errors, judged, counts = self.nearby.judged(self.others, left, rows)
-        return errors, self._u(np.nan_to_num(judged - self.centre), counts)
-
-    def _u(self, off: Array, counts: NDArray[np.bool_]) -> Array:
-        """Return u of deviations as the tails give it, reduced as the rows show it; 0 where one does not count."""
-        u = self.conditional.u(off) * (counts & ~self.equal & (np.abs(off) > LEAST))
+    def _reduced(self, u: Array, errors: Array) -> Array:
+        """Return the u that the tail of a column gives, reduced as the rows show it; 0 where an error is too small."""
+        u = u * (~self.equal & (np.abs(errors - self.centre) > LEAST))
         if self.power == 1.0:
             return u
         out: Array = np.minimum(u, self.factor * (u / self.high) ** self.power)
@@ -133,8 +247,10 @@ class EntryDetector:
         left, at = np.where(wrong, np.nan, Z), np.arange(len(Z))
         for again in range(ROUNDS):
             if again:
-                errors, now = self._errors(left[at], None if fitted is None else at)
-            size = np.abs(np.nan_to_num(errors - self.nearby.centre)) / self.nearby.units * (now > 0.0)
+                errors = left[at] - self.others.predict(left[at], None if fitted is None else at)
+                now = self._u_of_errors(errors)
+            off = np.abs(np.nan_to_num(errors - self.centre))
+            size = off / self.spread * (~self.equal & (off > LEAST))
             hit = (size == size.max(axis=1, keepdims=True)) & (now > self.threshold).any(axis=1, keepdims=True)
             wrong[at], left[at] = wrong[at] | hit, np.where(hit, np.nan, left[at])
             at = at[hit.any(axis=1) & (2 * wrong[at].sum(axis=1) <= Z.shape[1])]

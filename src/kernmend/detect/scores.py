@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kernmend._typing import Array
-from kernmend.detect.columns import CLIP
+from kernmend.detect.tails import CLIP
 from kernmend.linalg.distances import lexicographic, median_squared_distance, squared_distances
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.kernels import RBF
@@ -63,9 +63,6 @@ EFFECT = 0.6
 FAR = 10.0
 # Standard errors by which another score must rank injected rows higher than "span", which sees every kind of error.
 STANDARD_ERRORS = 2.0
-# Size of an error, in robust standard deviations, up to which it has full weight in the regression on what the nearest
-# rows let expect: 96 % efficient for normal errors.
-HUBER = 1.5
 # Distance of r from 0 and 1 that rounding does not reach.
 ROUNDING = 1e-14
 
@@ -208,23 +205,6 @@ def landmarks(Y: Array, rows: NDArray[np.intp], most: int = LANDMARKS) -> NDArra
         return rows
     out: NDArray[np.intp] = rows[np.linspace(0, rows.size - 1, most).astype(np.intp)]
     return out
-
-
-def robust_slope(x: Array, y: Array) -> float:
-    """Return the slope of y on x, clipped to [0, 1], by Huber's regression: wrong rows have large errors.
-
-    >>> x = np.arange(20.0)
-    >>> round(robust_slope(x, 0.5 * x + 30.0 * (x == 3.0)), 1)
-    0.5
-    """
-    x, y, weight, slope = x - np.median(x), y - np.median(y), np.ones(len(y)), 0.0
-    for _ in range(10):
-        slope = float((weight * x * y).sum() / max(float((weight * x * x).sum()), 1e-300))
-        errors = y - slope * x
-        errors -= np.median(errors)
-        size = np.abs(errors) / max(1.4826 * float(np.median(np.abs(errors))), 1e-300)
-        weight = HUBER / np.maximum(size, HUBER)
-    return min(max(slope, 0.0), 1.0)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ OTHERS = {
     "Reference": {"L": "mq", "V": "mk"},  # q: the columns, or coordinates in what the rows span
     "Detector": {"centre": "d", "scale": "d"},
     "Logarithms": {"offset": "d", "factor": "d"},
-    "Nearby": {"L": "md", "numbers": "m", "centre": "d", "units": "d", "slope": "d", "power": "d", "errors": "md"},
     "KernelSpan": {"L": "md", "U": "mk", "s": "k", "centre": "d"},
     "Units": {"sizes": "d", "shape": "d"},
     "Intervals": {

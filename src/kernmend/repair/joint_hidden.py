@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.expectations import Conditional
+from kernmend.detect.entries import Conditional
 from kernmend.repair.joint import ENTRIES_EPS, Problem, solve_schatten
 
 HIDDEN, HIDINGS, HIDDEN_ITERATIONS = 0.1, 3, 60

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector, Found
-from kernmend.detect.expectations import Conditional
+from kernmend.detect.entries import Conditional
 from kernmend.linalg.distances import row_blocks, squared_distances
 from kernmend.repair.mender import Mender, Settings
 from kernmend.repair.units import Units
