@@ -25,13 +25,13 @@ from benchmarks.real_cases import Case, cases
 from benchmarks.real_sample import Sample
 from benchmarks.real_work import row_figures
 from kernmend.datasets.metrics import f1_score
-from kernmend.detect import Detector, amounts, detector, entries, groups, rows, scores, tails
+from kernmend.detect import Detector, columns, detector, entries, groups, rows, scores
 from kernmend.detect.detector import Found
 from kernmend.io import replacing
 from kernmend.paper.store import Record, Store
 from kernmend.repair.units import Units
 
-MODULES: tuple[ModuleType, ...] = (amounts, detector, entries, groups, rows, scores, tails)
+MODULES: tuple[ModuleType, ...] = (columns, detector, entries, groups, rows, scores)
 INF = float("inf")
 # What stands in place of each constant.
 INSTEAD: dict[str, Any] = {

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernmend.detect import Detector
-from kernmend.detect.amounts import Logarithms
-from kernmend.detect.tails import robust_sd
+from kernmend.detect.columns import Logarithms, robust_sd
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -3,7 +3,7 @@
 from benchmarks import constants
 from benchmarks.real_cases import Case
 from benchmarks.real_sample import Sample
-from kernmend.detect import scores, tails
+from kernmend.detect import columns, scores
 
 
 def test_every_constant_of_detection_is_known():
@@ -13,10 +13,10 @@ def test_every_constant_of_detection_is_known():
 
 
 def test_a_constant_is_replaced_everywhere_and_put_back():
-    before = tails.CLIP
+    before = columns.CLIP
     with constants.instead("CLIP", 7.0):
-        assert scores.CLIP == tails.CLIP == 7.0
-    assert scores.CLIP == tails.CLIP == before
+        assert scores.CLIP == columns.CLIP == 7.0
+    assert scores.CLIP == columns.CLIP == before
 
 
 def test_harm_is_a_loss_of_f1_or_more_good_rows_flagged():

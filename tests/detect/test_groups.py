@@ -8,6 +8,7 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 from kernmend.detect import groups
+from kernmend.detect.columns import FEWEST
 from kernmend.detect.groups import (
     PRIOR_SHARES,
     RANGE,
@@ -17,7 +18,6 @@ from kernmend.detect.groups import (
     _alternatives,
     effective_dimensions,
 )
-from kernmend.detect.tails import FEWEST
 
 seeds = st.integers(0, 2**32 - 1)
 SKEWNESSES = [-1.0, -0.5, -0.1, -0.02, 0.0, 0.02, 0.1, 0.5, 1.0, 2.0]

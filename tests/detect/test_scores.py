@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernmend.detect.columns import CLIP
 from kernmend.detect.scores import (
     EFFECT,
     FAR,
@@ -21,7 +22,6 @@ from kernmend.detect.scores import (
     log_score,
     nearest_distances,
 )
-from kernmend.detect.tails import CLIP
 from kernmend.model.kernels import RBF
 
 seeds = st.integers(0, 2**32 - 1)

@@ -1,8 +1,8 @@
 """Which rows and entries are wrong, without labels.
 
 Every deviation becomes a chance, u = -log P(a good row or entry deviates as far). `detector.py` tells the whole way;
-`amounts.py` says which columns are judged by their logarithms, `tails.py` and `groups.py` have the chances of entries
-and of rows, `entries.py` and `rows.py` the two kinds of errors, `scores.py` the scores of rows.
+`columns.py` says which columns are judged by their logarithms, and the chances of entries; `scores.py` and `groups.py`
+have the scores of rows and their chances; `entries.py` and `rows.py` find the two kinds of errors.
 
 A constant follows from the reason that its comment gives, or was chosen by `python -m benchmarks real` on the sets that
 `benchmarks/real_cases.py` lists in `CHOOSE`; all other sets are only reported. Names in quotation marks in a comment

@@ -2,14 +2,14 @@
 
 What happens in `Detector.fit`, from the data to the flags:
 
-1. Repeated rows count once (`distinct`), columns of amounts are replaced by their logarithms (`amounts.py`), and all
+1. Repeated rows count once (`distinct`), columns of amounts are replaced by their logarithms (`columns.py`), and all
    columns are brought to robust units: (x - median) / robust standard deviation.
 2. `entries.py` judges every entry against its column and against the other entries of its row. Wrong entries are
    replaced by their expectations, so that one wrong entry does not make its whole row unusual. Where it still seems to
    do so, they are replaced by what the good rows predict in the kernel space.
 3. `rows.py` judges every row against the span of the other rows in a kernel space, and `ManyEntries` by how far out
    its entries are on average, each in its column alone: the span may hold a row that is unlike all others.
-4. Every judgement is a chance, u = -log P(a good row or entry deviates as far), estimated by `tails.py` for entries and
+4. Every judgement is a chance, u = -log P(a good row or entry deviates as far), estimated by `columns.py` for entries,
    by `groups.py` for rows. Chances can be compared, so the u of a row is the larger one of two: that of the row as a
    whole, and that of its most extreme entry, less log d since it is the largest of d; an entry that is not wrong makes
    its row a suspect at most. The score of the row is u in logarithms to the base 10.
@@ -30,11 +30,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from kernmend._typing import Array
-from kernmend.detect.amounts import Logarithms
+from kernmend.detect.columns import Logarithms, robust_sd
 from kernmend.detect.entries import CONSTANT, Deviations, EntryDetector, ManyEntries
 from kernmend.detect.flags import flag_share
 from kernmend.detect.rows import RowDetector
-from kernmend.detect.tails import robust_sd
 from kernmend.linalg.distances import lexicographic, same_as_before
 
 # Number of good rows that are flagged in a clean data set, on average and by all tests together.

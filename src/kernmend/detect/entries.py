@@ -2,7 +2,7 @@
 
 Entries come in robust units: column medians subtracted, divided by robust standard deviations. Every entry gets two
 deviations, from the median of its column (marginal) and from its expectation given the rest of its row (conditional),
-each with the chance u of a good entry deviating as far (`tails.py`). The larger u counts, and an entry is wrong where
+each with the chance u of a good entry deviating as far (`columns.py`). The larger u counts, and an entry is wrong where
 it exceeds the threshold. A wrong entry spoils the expectations of the others of its row; so that one is removed whose
 removal brings the row nearest to the good ones, and the row judged again, up to `ROUNDS` times.
 
@@ -20,9 +20,9 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from kernmend._typing import Array
+from kernmend.detect.columns import CLIP, TINY, EntryTail
 from kernmend.detect.groups import TwoGroups, effective_dimensions, least_spread
 from kernmend.detect.scores import NEAREST, landmarks
-from kernmend.detect.tails import CLIP, TINY, EntryTail
 from kernmend.linalg.distances import column_medians
 
 # Ridge of the regressions, as a share of the variance of a column; it is multiplied by 1 + 10 d / n.

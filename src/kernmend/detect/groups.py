@@ -25,7 +25,7 @@ from scipy.ndimage import maximum_filter1d
 from scipy.special import gammainc, gammaincc, gammaincinv, gammaln, log_ndtr, logsumexp
 
 from kernmend._typing import Array
-from kernmend.detect.tails import FEWEST
+from kernmend.detect.columns import FEWEST
 
 # Scores are counted in units of the spread of their lower half, which wrong rows do not reach, from their median on.
 

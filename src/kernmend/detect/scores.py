@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from kernmend._typing import Array
-from kernmend.detect.tails import CLIP
+from kernmend.detect.columns import CLIP
 from kernmend.linalg.distances import lexicographic, median_squared_distance, squared_distances
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.kernels import RBF

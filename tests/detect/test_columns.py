@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kernmend.detect.tails import SIDE, EntryTail, without_end_group
+from kernmend.detect.columns import SIDE, EntryTail, without_end_group
 
 seeds = st.integers(0, 2**32 - 1)
 
