@@ -10,7 +10,7 @@ from kernmend.datasets.metrics import snr
 from kernmend.linalg.distances import median_squared_distance, squared_distances
 from kernmend.model.errors import ERROR_MODELS, EntryError, RowError
 from kernmend.model.kernels import RBF, Linear, Polynomial
-from kernmend.repair.calibrate import CUTOFFS, FIRST_ROWS, Cost, Evidence, Injection, calibrate
+from kernmend.repair.calibrate import CUTOFFS, FIRST_ROWS, Evidence, Injection, Mendings, calibrate
 from kernmend.repair.mender import Mender, Settings
 
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -117,7 +117,9 @@ def test_mended_rows_stay_in_bounds(error):
 @pytest.mark.parametrize("error", ["rows", "entries", "kernel"])
 def test_one_choice_is_no_search(error):
     good, wrong, _ = surface(0)
-    settings, share, _ = calibrate(Evidence(good, wrong, 0.01, 1e-3), kernels=[RBF(0.05)], errors=[ERROR_MODELS[error]])
+    settings, share, _ = calibrate(
+        Evidence(Mender(good, None, 0.01, 1e-3), wrong), kernels=[RBF(0.05)], errors=[ERROR_MODELS[error]]
+    )
     assert (settings.kernel, settings.error.name) == (RBF(0.05), error)
     assert np.isfinite(share)
     mender = Mender(good, None, 0.01, 1e-3)
@@ -127,12 +129,12 @@ def test_one_choice_is_no_search(error):
 def test_what_is_given_is_kept_and_the_rest_comes_from_the_grid():
     good, wrong, _ = surface(0)
     choices = kernels(good)
-    settings, share, _ = calibrate(Evidence(good, wrong), kernels=choices)
+    settings, share, _ = calibrate(Evidence(Mender(good), wrong), kernels=choices)
     assert settings.kernel in choices
     assert settings.cutoff in CUTOFFS
     assert settings.force in settings.error.forces
     assert 0 < share < 0.5
-    only = calibrate(Evidence(good, wrong), kernels=choices[:2], errors=[EntryError])[0]
+    only = calibrate(Evidence(Mender(good), wrong), kernels=choices[:2], errors=[EntryError])[0]
     assert only.error is EntryError
 
 
@@ -140,7 +142,7 @@ def test_what_is_given_is_kept_and_the_rest_comes_from_the_grid():
 def test_the_chosen_settings_mend_better_than_the_first_ones(seed):
     good, wrong, truth = surface(seed)
     choices = kernels(good)
-    settings, share, _ = calibrate(Evidence(good, wrong), kernels=choices)
+    settings, share, _ = calibrate(Evidence(Mender(good), wrong), kernels=choices)
     mender = Mender(good)
     rough = Settings(choices[2], *FIRST_ROWS)
     before, first, chosen = (snr(truth, A) for A in (wrong, mender.mend(wrong, rough), mender.mend(wrong, settings)))
@@ -153,14 +155,14 @@ def test_the_chosen_settings_mend_better_than_the_first_ones(seed):
 
 def test_the_same_seed_gives_the_same_settings():
     good, wrong, _ = surface(3)
-    first, second = (calibrate(Evidence(good, wrong), kernels=kernels(good)[1:4], seed=7) for _ in range(2))
+    first, second = (calibrate(Evidence(Mender(good), wrong), kernels=kernels(good)[1:4], seed=7) for _ in range(2))
     assert first == second
 
 
 def test_the_data_is_left_alone():
     good, wrong, _ = surface(3)
     copies = good.copy(), wrong.copy()
-    calibrate(Evidence(good, wrong), kernels=kernels(good)[:2])
+    calibrate(Evidence(Mender(good), wrong), kernels=kernels(good)[:2])
     np.testing.assert_array_equal(good, copies[0])
     np.testing.assert_array_equal(wrong, copies[1])
 
@@ -170,7 +172,7 @@ def test_scores_of_mended_rows_are_made_from_the_reference_and_add_to_the_cost()
     settings, seen = Settings(RBF(0.05), 1e-4, "rows", 0.1), []
 
     def costs(scores):
-        evidence = Evidence(good, wrong, judge=scores and Judge(scores))
+        evidence = Evidence(Mender(good), wrong, judge=scores and Judge(scores))
         return evidence.hold_out(0).cost(settings, whole=False)
 
     def half_of_what_is_not_good(L):
@@ -192,7 +194,7 @@ def test_with_scores_of_distance_the_settings_bring_rows_nearer_to_good_ones():
         return lambda A: 5.0 * distance_in_typical_ones(L)(A)
 
     def distance(good, wrong, judge):
-        evidence = Evidence(good, wrong, judge=judge)
+        evidence = Evidence(Mender(good), wrong, judge=judge)
         settings = calibrate(evidence, kernels=kernels(good), errors=[RowError]).settings
         return distance_in_typical_ones(good)(Mender(good).mend(wrong, settings)).mean()
 
@@ -208,7 +210,7 @@ def test_with_scores_of_distance_the_settings_bring_rows_nearer_to_good_ones():
 def test_few_good_rows(n, d, wrong):
     rng = np.random.default_rng(n)
     good, flagged = rng.standard_normal((n, d)), 5.0 * rng.standard_normal((wrong, d))
-    settings, share, _ = calibrate(Evidence(good, flagged), kernels=kernels(good))
+    settings, share, _ = calibrate(Evidence(Mender(good), flagged), kernels=kernels(good))
     assert share > 0
     before, after = (squared_distances(A, good).min(axis=1) for A in (flagged, Mender(good).mend(flagged, settings)))
     assert (after <= before + 1e-9).all()
@@ -218,14 +220,14 @@ def test_few_good_rows(n, d, wrong):
 def test_flagged_rows_that_are_no_different():
     """Nothing to inject: no division by zero, some settings all the same."""
     good = np.random.default_rng(0).standard_normal((30, 3))
-    settings, share, _ = calibrate(Evidence(good, good[:3]), kernels=kernels(good))
+    settings, share, _ = calibrate(Evidence(Mender(good), good[:3]), kernels=kernels(good))
     assert 0 < share <= 1
     assert settings.kernel in kernels(good)
 
 
 def test_equal_good_rows():
     good = np.ones((20, 3))
-    settings, share, _ = calibrate(Evidence(good, np.zeros((2, 3))), kernels=[RBF(1.0)])
+    settings, share, _ = calibrate(Evidence(Mender(good), np.zeros((2, 3))), kernels=[RBF(1.0)])
     assert share < 1e-6
     np.testing.assert_allclose(Mender(good).mend(np.zeros((2, 3)), settings), 1.0, atol=1e-3)
 
@@ -239,7 +241,7 @@ def test_ctrl_c_keeps_the_best_settings_so_far():
         if tried == 5:
             raise KeyboardInterrupt
 
-    settings, share, interrupted = calibrate(Evidence(good, wrong), kernels=kernels(good), callback=callback)
+    settings, share, interrupted = calibrate(Evidence(Mender(good), wrong), kernels=kernels(good), callback=callback)
     assert interrupted
     assert 1 <= len(seen) <= 30
     assert share == pytest.approx(min(left for _, left in seen))
@@ -253,9 +255,9 @@ def test_ctrl_c_before_any_settings_were_tried_takes_those_in_the_middle(name, m
     def stop(*args, **options):
         raise KeyboardInterrupt
 
-    owner = {"hold_out": Evidence, "prepare": Cost}.get(name, Injection)
+    owner = {"hold_out": Evidence, "prepare": Mendings}.get(name, Injection)
     monkeypatch.setattr(owner, name, stop)
-    settings, share, interrupted = calibrate(Evidence(good, wrong), kernels=kernels(good))
+    settings, share, interrupted = calibrate(Evidence(Mender(good), wrong), kernels=kernels(good))
     assert interrupted
     assert share == 1.0
     assert settings.kernel == kernels(good)[len(kernels(good)) // 2]

@@ -26,7 +26,7 @@ def injection(seed, n=260, d=20):
     """Return an injection of noise into rows of a curved surface, and the kernels to try."""
     X, bad = gaussian_noise(make_cubic_surface(n, d, random_state=seed), 0.1, random_state=seed)
     median = median_squared_distance(X[~bad])
-    return Evidence(X[~bad], X[bad]).hold_out(0), [RBF(width / median) for width in (0.03, 0.1, 0.3)]
+    return Evidence(Mender(X[~bad]), X[bad]).hold_out(0), [RBF(width / median) for width in (0.03, 0.1, 0.3)]
 
 
 def settings_of(kernels):
@@ -37,13 +37,13 @@ def settings_of(kernels):
 def test_cut_offs_that_keep_the_same_eigenvectors_are_tried_once():
     trials, kernels = injection(2, n=60)
     cost = trials.cost(Settings(kernels[1], 1e-4, RowError, 0.1), whole=False)
-    tried, mend = [], cost.mender.mend
-    cost.mender.mend = lambda X, settings, **options: tried.append(settings) or mend(X, settings, **options)
+    tried, mend = [], cost.injected.mender.mend
+    cost.injected.mender.mend = lambda X, settings, **options: tried.append(settings) or mend(X, settings, **options)
     narrow = RBF(30.0 * kernels[2].gamma)
     same = [Settings(narrow, cutoff, RowError, 0.35) for cutoff in CUTOFFS]
     costs = [cost(each) for each in same]
-    ranks = [cost.mender.rank(each) for each in same]
-    assert ranks == [cost.mender.reference(each).rank for each in same]
+    ranks = [cost.injected.mender.rank(each) for each in same]
+    assert ranks == [cost.injected.mender.reference(each).rank for each in same]
     assert len(tried) == len(set(ranks)) < len(same)
     for one, two in ((0, 1), (3, 4)):
         assert (costs[one] == costs[two]) == (ranks[one] == ranks[two])
@@ -87,15 +87,15 @@ def test_settings_that_differ_in_the_refit_share_what_goes_before_it():
     trials, kernels = injection(0, n=60)
     start = Settings(kernels[1], 1e-4, EntryError, 0.5)
     cost, fresh = (trials.cost(start, whole=False) for _ in range(2))
-    mended, mend = [], cost.mender.mend
-    cost.mender.mend = lambda X, settings, **options: mended.append(settings) or mend(X, settings, **options)
+    mended, mend = [], cost.injected.mender.mend
+    cost.injected.mender.mend = lambda X, settings, **options: mended.append(settings) or mend(X, settings, **options)
     several = [replace(start, refit=refit, grow=grow) for refit, grow in REFITS]
     costs = [cost(each) for each in several]
     assert mended == [start]
-    del cost.mender.mend
+    del cost.injected.mender.mend
     for each, value in zip(several[::3], costs[::3], strict=True):
-        A = fresh.mender.mend(fresh.injected, each, max_iter=25, tol=1e-4)
-        assert value == pytest.approx(np.sum((A - fresh.truth) ** 2) / fresh._injected, rel=1e-9)
+        A = fresh.injected.mender.mend(fresh.injected.X, each, max_iter=25, tol=1e-4)
+        assert value == pytest.approx(np.sum((A - fresh.truth) ** 2) / fresh._error, rel=1e-9)
 
 
 @pytest.mark.parametrize("d", [5, 200])
@@ -120,7 +120,7 @@ def test_fewer_rows_are_held_out_where_they_are_wide(d, monkeypatch):
     monkeypatch.setattr(Evidence, "hold_out", lambda *args: seen.append(hold_out(*args)) or seen[-1])
     monkeypatch.setattr("kernmend.repair.calibrate.PASSES", 0)
     X, bad = gaussian_noise(make_cubic_surface(280, d, random_state=0), 0.1, random_state=0)
-    calibrate(Evidence(X[~bad], X[bad]), kernels=[RBF(0.1 / median_squared_distance(X))], errors=[RowError])
+    calibrate(Evidence(Mender(X[~bad]), X[bad]), kernels=[RBF(0.1 / median_squared_distance(X))], errors=[RowError])
     n = len(seen[0].held)
     assert FEWEST_INJECTED <= n <= MAX_INJECTED
     assert n in (FEWEST_INJECTED, MAX_INJECTED) or n == ENOUGH_ENTRIES // d
@@ -130,14 +130,15 @@ def test_fewer_rows_are_held_out_where_they_are_wide(d, monkeypatch):
 def test_the_same_part_is_mended_by_the_same_mender():
     """So that a kernel is decomposed once, also where wrong entries and wrong rows are both tried."""
     X, bad = gaussian_noise(make_cubic_surface(80, 5, random_state=0), 0.1, random_state=1)
-    evidence = Evidence(X[~bad], X[bad], 0.1, 1e-3, (X.min(axis=0), X.max(axis=0)))
+    good = Mender(X[~bad], (X.min(axis=0), X.max(axis=0)), 0.1, 1e-3)
+    evidence = Evidence(good, X[bad])
     held, mender, _ = evidence.part(7)
     injection, again = evidence.hold_out(7), evidence.part(7)
     assert injection.mender is mender is again[1]
     np.testing.assert_array_equal(held, again[0])
     np.testing.assert_array_equal(held, injection.held)
-    assert (mender.fixed_lam, mender.fixed_cutoff, mender.bounds) == (0.1, 1e-3, evidence.bounds)
-    fresh = Evidence(X[~bad], X[bad], 0.1, 1e-3, evidence.bounds)
+    assert (mender.fixed_lam, mender.fixed_cutoff, mender.bounds) == (0.1, 1e-3, good.bounds)
+    fresh = Evidence(good, X[bad])
     assert fresh.part(7)[1] is not mender
     assert (fresh.hold_out(7).donors == injection.donors).all()  # what is known does not change what is drawn
     other = evidence.part(8)[1]
@@ -151,11 +152,11 @@ def test_the_same_part_is_mended_by_the_same_mender():
 @pytest.mark.parametrize("refit", [0.0, 0.6])
 def test_flagged_rows_are_mended_once_by_the_same_settings(refit, monkeypatch):
     X, bad = gaussian_noise(make_cubic_surface(80, 20, random_state=0), 0.1, random_state=1)
-    injection = Evidence(X[~bad], X[bad]).hold_out(0)
+    injection = Evidence(Mender(X[~bad]), X[bad]).hold_out(0)
     settings = Settings(RBF(0.1 / injection.mender.median), 1e-4, EntryError, 0.5, refit)
     expected = injection.mender.mend(injection.donors, settings, max_iter=25, tol=1e-4)
     mended, mend = [], Mender.mend
     monkeypatch.setattr(Mender, "mend", lambda self, *args, **kw: mended.append(args[1]) or mend(self, *args, **kw))
     for _ in range(2):
-        np.testing.assert_array_equal(injection._refitted(settings), expected)
+        np.testing.assert_array_equal(injection.mended.by(settings), expected)
     assert mended == [Settings(settings.kernel, 1e-4, EntryError, 0.5)]

@@ -150,8 +150,7 @@ class RecoverySearch(Explained, NewRowsRecovery):
         table = np.array([[sum(parts) for parts in each] for each in tried])
         means = table.mean(axis=1)
         best = int(means.argmin())
-        mender = Mender(evidence.good, evidence.bounds, evidence.lam, evidence.cutoff)
-        described = [_describe(mender, each) for each in settings[: len(tried)]]
+        described = [_describe(evidence.mender, each) for each in settings[: len(tried)]]
         self.cv_results_ = {
             "params": described,
             "mean_test_score": -means,
@@ -208,8 +207,8 @@ def _draw(
             first,
             kernel=kernel,
             error=error,
-            cutoff=first.cutoff if evidence.cutoff is not None else number(first.cutoff, CUTOFFS, near),
-            force=first.force if evidence.lam is not None else number(first.force, error.forces, near),
+            cutoff=first.cutoff if evidence.mender.fixed_cutoff is not None else number(first.cutoff, CUTOFFS, near),
+            force=first.force if evidence.mender.fixed_lam is not None else number(first.force, error.forces, near),
             refit=refit,
             grow=grow,
         )

@@ -91,22 +91,18 @@ def excess(judge: Judge, X: Array) -> float:
     return float(np.clip(judge.row_scores(X) / max(judge.threshold, 1e-9), 0.0, 1.0).mean())
 
 
-@dataclass(frozen=True)
+@dataclass
 class Evidence:
-    """What calibration knows: the good rows, the flagged ones, and what the user gave.
+    """What calibration knows: what mends rows against the good ones, with what the user gave, and the flagged rows.
 
     `judge` says how wrong a row looks: what still looks wrong when mended counts against the settings, which decides
-    where the original place of a row cannot be known. `lam` and `cutoff` are the numbers themselves, where they are
-    given.
+    where the original place of a row cannot be known.
     """
 
-    good: Array
+    mender: Mender
     flagged: Array
-    lam: float | None = None
-    cutoff: float | None = None
-    bounds: tuple[Array, Array] | None = None
     judge: Judge | None = None
-    _menders: dict[tuple[int, int], Mender] = field(default_factory=dict, repr=False, compare=False)
+    _menders: dict[tuple[int, int], Mender] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def hold_out(self, seed: int, most: int = MAX_INJECTED) -> "Injection":
         """Return a random part of the good rows, ready to be corrupted, with the others as reference."""
@@ -121,24 +117,74 @@ class Evidence:
 
         The same part is mended by the same mender, whose eigendecompositions are then made once.
         """
-        rng, good = np.random.default_rng(seed), in_order(self.good)
+        rng, good = np.random.default_rng(seed), in_order(self.mender.L)
         order = rng.permutation(len(good))
         count = max(1, min(most, int(HELD_OUT * len(good))))
         if (seed, count) not in self._menders:
-            L = good[order[count : count + MAX_REFERENCE]]
-            self._menders[seed, count] = Mender(L, self.bounds, self.lam, self.cutoff)
+            self._menders[seed, count] = self.mender.with_rows(good[order[count : count + MAX_REFERENCE]])
         return good[order[:count]], self._menders[seed, count], rng
+
+
+@dataclass
+class Mendings:
+    """The rows `X` mended by the settings that are tried, in few iterations; what several have in common is done once.
+
+    That is where the mending begins, one for each error model, and what goes before a refit.
+    """
+
+    mender: Mender
+    X: Array
+    _starts: dict[type[RowSum], Array] = field(default_factory=dict, init=False, repr=False)
+    _plain: dict[Settings, Array] = field(default_factory=dict, init=False, repr=False)
+
+    def by(self, settings: Settings) -> Array:
+        """Return the rows mended by these settings."""
+        return self.mender.refit(
+            self.before_refit(settings), self.X, settings, start=self._start(settings.error), **_budget()
+        )
+
+    def before_refit(self, settings: Settings) -> Array:
+        """Return the rows mended by these settings without the refit."""
+        plain = replace(settings, refit=0.0, grow=0)
+        if plain not in self._plain:
+            self._plain[plain] = self.mender.mend(self.X, plain, start=self._start(plain.error), **_budget())
+        return self._plain[plain]
+
+    def prepare(self, several: Sequence[Settings]) -> None:
+        """Mend the rows by several settings, which are all asked for later: those of one error model at once.
+
+        These differ in the force only, and have no refit.
+        """
+        for error in dict.fromkeys(settings.error for settings in several):
+            group = [settings for settings in dict.fromkeys(several) if settings.error == error]
+            found = self.mender.mend_by_forces(self.X, group, self._start(error), **_budget())
+            self._plain.update(zip(group, found, strict=True))
+
+    def _start(self, error: type[RowSum]) -> Array:
+        """Return where the mending begins under an error model."""
+        if error not in self._starts:
+            self._starts[error] = self.mender.start(self.X, error)
+        return self._starts[error]
+
+
+def _budget() -> dict[str, Any]:
+    """Return how long a trial goes on."""
+    return {"max_iter": SEARCH_ITERATIONS, "tol": SEARCH_TOL}
 
 
 @dataclass(frozen=True)
 class Injection:
-    """Good rows that were held out, and flagged rows whose errors are injected into them."""
+    """Good rows that were held out, and flagged rows, `donors`, whose errors are injected into them."""
 
     mender: Mender
     held: Array
     donors: Array
     judge: Judge | None
-    _plain: dict[Settings, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def mended(self) -> Mendings:
+        """The flagged rows mended."""
+        return Mendings(self.mender, self.donors)
 
     def cost(self, settings: Settings, *, whole: bool, racing: bool = False) -> "Cost":
         """Inject what these settings take off the flagged rows; return the cost of any settings.
@@ -149,9 +195,9 @@ class Injection:
         # What entries lose to being wrong is theirs alone: a refit leaves nothing injected into the others.
         if settings.error.by_entry:
             settings = replace(settings, refit=settings.refit or 1.0, grow=GROW if whole else settings.grow)
-        residuals = self.donors - self._refitted(settings)
+        residuals = self.donors - self.mended.by(settings)
         injected = self.held + residuals[np.arange(self.held.shape[0]) % self.donors.shape[0]]
-        return Cost(self.mender, self.held, injected, self.judge, racing)
+        return Cost(Mendings(self.mender, injected), self.held, self.judge, racing)
 
     def first_settings(self, kernel: Kernel, *, entries: bool) -> Settings:
         """Return how to mend for the first time: entry by entry where a few changed entries make rows look right."""
@@ -160,45 +206,25 @@ class Injection:
         if not entries or self.judge is None:
             return by_rows
         # Bounds alone make noise on constant entries look right.
-        unbounded = self if self.mender.bounds is None else replace(self, mender=replace(self.mender, bounds=None))
-        A = unbounded._mended(replace(by_entries, refit=0.0))
-        if np.mean(self.mender.found_wrong(A, self.donors, by_entries)) > (FEW_ENTRIES if many else FEW_OF_FEW):
+        bounds = self.mender.bounds
+        mended = self.mended if bounds is None else Mendings(replace(self.mender, bounds=None), self.donors)
+        wrong = self.mender.found_wrong(mended.before_refit(by_entries), self.donors, by_entries)
+        if np.mean(wrong) > (FEW_ENTRIES if many else FEW_OF_FEW):
             return by_rows
-        A = unbounded._refitted(by_entries)
-        looks_right = excess(self.judge, A) - excess(self.judge, self.held) < LOOKS_RIGHT
+        looks_right = excess(self.judge, mended.by(by_entries)) - excess(self.judge, self.held) < LOOKS_RIGHT
         return by_entries if looks_right else by_rows
-
-    def _refitted(self, settings: Settings) -> Array:
-        """Return the flagged rows mended, the refit included."""
-        start = self.mender.start(self.donors, settings.error)
-        return self.mender.refit(self._mended(settings), self.donors, settings, start=start, **_budget())
-
-    def _mended(self, settings: Settings) -> Array:
-        """Return the flagged rows mended without the refit. Settings that differ in it share what goes before."""
-        plain = replace(settings, refit=0.0, grow=0)
-        if plain not in self._plain:
-            self._plain[plain] = self.mender.mend(self.donors, plain, **_budget())
-        return self._plain[plain]
-
-
-def _budget() -> dict[str, Any]:
-    """Return how long a trial goes on."""
-    return {"max_iter": SEARCH_ITERATIONS, "tol": SEARCH_TOL}
 
 
 @dataclass
 class Cost:
     """What is left of the errors that were injected, once mended; each settings once."""
 
-    mender: Mender
+    injected: Mendings
     truth: Array
-    injected: Array
     judge: Judge | None
     racing: bool = False
     """Whether rows are not judged whose errors alone cost more than `RIVAL` times the best settings so far."""
     known: dict[Settings, tuple[float, float]] = field(default_factory=dict)
-    _starts: dict[type[RowSum], Array] = field(default_factory=dict, repr=False)
-    _plain: dict[Settings, Array] = field(default_factory=dict, repr=False)
 
     def __call__(self, settings: Settings) -> float:
         """Return the share of the injected error that stays, plus the share of the threshold that scores reach."""
@@ -219,48 +245,25 @@ class Cost:
         If only the best settings are asked for, what looks wrong counts as 0 where the errors alone cost more.
         """
         if settings not in self.known:
-            rank = self.mender.rank
+            rank = self.injected.mender.rank
             equal = (other for other in self.known if replace(other, cutoff=settings.cutoff) == settings)
             same = next((other for other in equal if rank(other) == rank(settings)), None)
             self.known[settings] = self._try(settings) if same is None else self.known[same]
         return self.known[settings]
 
-    def prepare(self, several: Sequence[Settings]) -> None:
-        """Mend the rows by several settings, which are all asked for later: those of one error model at once.
-
-        These differ in the force only, and have no refit.
-        """
-        for error in dict.fromkeys(settings.error for settings in several):
-            group = [settings for settings in dict.fromkeys(several) if settings.error == error]
-            found = self.mender.mend_by_forces(self.injected, group, self._start(error), **_budget())
-            self._plain.update(zip(group, found, strict=True))
-
-    def _start(self, error: type[RowSum]) -> Array:
-        """Return where the mending begins under an error model."""
-        if error not in self._starts:
-            self._starts[error] = self.mender.start(self.injected, error)
-        return self._starts[error]
-
     def _try(self, settings: Settings) -> tuple[float, float]:
-        A = self._mended(settings)
-        share = float(np.square(A - self.truth).sum()) / self._injected
+        A = self.injected.by(settings)
+        share = float(np.square(A - self.truth).sum()) / self._error
         best = min(map(sum, self.known.values()), default=np.inf)
         if self.judge is None or (self.racing and share >= RIVAL * best):
             return share, 0.0
         return share, max(excess(self.judge, A) - self._natural, 0.0)
 
-    def _mended(self, settings: Settings) -> Array:
-        """Return the rows mended. Settings that differ in the refit share what goes before it."""
-        start, plain = self._start(settings.error), replace(settings, refit=0.0, grow=0)
-        if plain not in self._plain:
-            self._plain[plain] = self.mender.mend(self.injected, plain, start=start, **_budget())
-        return self.mender.refit(self._plain[plain], self.injected, settings, start=start, **_budget())
-
     @cached_property
-    def _injected(self) -> float:
+    def _error(self) -> float:
         """The squared error that was injected, at most as far as any other good row is from each."""
-        injected = float(np.square(self.injected - self.truth).sum())
-        return max(min(injected, len(self.truth) * self.mender.median), 1e-300)
+        error = float(np.square(self.injected.X - self.truth).sum())
+        return max(min(error, len(self.truth) * self.injected.mender.median), 1e-300)
 
     @cached_property
     def _natural(self) -> float:
@@ -291,10 +294,10 @@ def calibrate(
     """
     grid = Grid(
         tuple(kernels),
-        CUTOFFS if evidence.cutoff is None else (CUTOFFS[1],),
-        {error: error.forces if evidence.lam is None else (1.0,) for error in errors},
+        CUTOFFS if evidence.mender.fixed_cutoff is None else (CUTOFFS[1],),
+        {error: error.forces if evidence.mender.fixed_lam is None else (1.0,) for error in errors},
     )
-    few = max(FEWEST_INJECTED, ENOUGH_ENTRIES // evidence.good.shape[1])
+    few = max(FEWEST_INJECTED, ENOUGH_ENTRIES // evidence.flagged.shape[1])
     costs: list[Cost] = []
     favoured, tried = grid.middle().error, 0
 
@@ -311,7 +314,7 @@ def calibrate(
         settings = injection.first_settings(grid.middle().kernel, entries=any(error.by_entry for error in grid.forces))
         favoured = settings.error
         costs.append(injection.cost(settings, whole=favoured.by_entry, racing=True))
-        costs[-1].prepare(grid.coarse())
+        costs[-1].injected.prepare(grid.coarse())
         settings = grid.best_force([min(grid.coarse(), key=told)], told)
         starts = [settings, *costs[-1].rivals(settings)]
         costs.append(injection.cost(settings, whole=favoured.by_entry, racing=True))
@@ -349,7 +352,7 @@ def choose_filling(
         A = against.mend_with_history(unknown, settings, start=start, free=hidden, **_budget())[0]
         return float(np.abs(A - truth)[hidden].sum())
 
-    cutoffs = CUTOFFS if evidence.cutoff is None else (CUTOFFS[1],)
+    cutoffs = CUTOFFS if evidence.mender.fixed_cutoff is None else (CUTOFFS[1],)
     grid = Grid(tuple(kernels), cutoffs, {RowError: (0.5,)})
     best = grid.climb(grid.middle(), cost, passes=FILLING_PASSES)
     return best if cost(best) < float(np.abs(start - truth)[hidden].sum()) else None

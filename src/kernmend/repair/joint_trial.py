@@ -94,7 +94,7 @@ class Trial:
         That is so where features are few and rows are wrong as a whole.
         """
         good, flagged = in_order(X[~flags]), in_order(X[flags])
-        injection = Evidence(good, flagged, judge=detector).hold_out(seed)
+        injection = Evidence(Mender(good), flagged, detector).hold_out(seed)
         first, most = first_settings(injection), axes(X).rows
         if X.shape[1] < MANY_FEATURES and not first.error.by_entry:
             rng = np.random.default_rng(seed)

@@ -88,7 +88,7 @@ class Learner:
         partly = found.rows & ~found.whole & by_entries & (self.error == "auto" or errors[0] is EntryError)
         whole, filling = found.rows & ~partly, None
         enough = mender.L.shape[0] < X.shape[0] and not interrupted
-        evidence = Evidence(mender.L, filled[whole], mender.fixed_lam, mender.fixed_cutoff, mender.bounds, detector)
+        evidence = Evidence(mender, filled[whole], detector)
         if whole.any() and enough:
             with self.counting("calibrating", TRIALS) as callback:
                 chosen = self.choose(evidence, kernels=kernels, errors=errors, seed=self.seed, callback=callback)
