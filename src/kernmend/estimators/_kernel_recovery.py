@@ -308,7 +308,7 @@ class KernelRecovery(Explained, KernelModel):
         rows = learned.rows
         mender, settings = rows.mender, rows.settings
         self._rows = rows
-        self._share = learned.flagged_share
+        self._share = float(learned.per_row["outliers_"].mean())
         self.recovered_, self.threshold_ = learned.recovered, rows.detector.threshold
         self.__dict__.update(learned.per_row)
         self.objective_, self.n_iter_ = np.asarray(learned.objective, dtype=np.float64), len(learned.objective) - 1

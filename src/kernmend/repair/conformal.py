@@ -18,7 +18,7 @@ What mending took off a row is not its error, but the part of it that was seen. 
   may be any good row, and tried as such.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -117,10 +117,15 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     found: list[Residuals] = []
     good, L = np.flatnonzero(~fitted.found.rows), rows.mender.L
     factors = column_factors(L)
+
+    def trial(draw: Callable[[Fitted, NDArray[np.intp], np.random.Generator], NDArray[np.intp]]) -> Trial:
+        rng = np.random.default_rng(seed)
+        return Trial(rows, fitted, good, factors, level, draw(fitted, good, rng), rng)
+
     if len(good) >= FEWEST:
         with suppress(KeyboardInterrupt):
-            found.append(_hiding(rows, fitted, good, factors, level, seed).missing())
-            found += _holding_out(rows, fitted, good, factors, level, seed).residuals()
+            found.append(trial(to_hide_in).missing())
+            found += trial(to_hold_out).residuals()
     quantiles, wrong = [], []
     for kind in range(len(KINDS)):
         parts = [each for each in found if each.kind == kind]
@@ -134,12 +139,18 @@ def calibrate_intervals(rows: RowMender, fitted: Fitted, level: float, seed: int
     return Intervals.against(L, level, np.array(quantiles), np.array(wrong), factors)
 
 
-def _hiding(
-    rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, level: float, seed: int
-) -> "Trial":
-    """Return the good rows in which entries are hidden: `TRIED` at most, that lack nothing if so many do."""
-    rng = np.random.default_rng(seed)
-    return Trial(rows, fitted, good, factors, level, rng.permutation(_in_order(fitted, good, FEWEST))[:TRIED], rng)
+def to_hide_in(fitted: Fitted, good: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the numbers of good rows to hide entries in: `TRIED` at most, that lack nothing if so many do."""
+    return rng.permutation(_in_order(fitted, good, FEWEST))[:TRIED]
+
+
+def to_hold_out(fitted: Fitted, good: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the numbers of good rows to hold out: a part of them, each several times where these are few.
+
+    They are rows that lack nothing if there are enough. What is drawn does not depend on the order of the data.
+    """
+    count = max(1, min(TRIED, int(SHARE * len(good))))
+    return np.tile(rng.permutation(_in_order(fitted, good, 2 * count))[:count], min(TRIED // count, TIMES))
 
 
 def _in_order(fitted: Fitted, good: NDArray[np.intp], enough: int) -> NDArray[np.intp]:
@@ -147,19 +158,6 @@ def _in_order(fitted: Fitted, good: NDArray[np.intp], enough: int) -> NDArray[np
     whole = good[~np.isnan(fitted.X[good]).any(axis=1)]
     some = whole if len(whole) >= enough else good
     return some[lexicographic(fitted.filled[some])]
-
-
-def _holding_out(
-    rows: RowMender, fitted: Fitted, good: NDArray[np.intp], factors: Array, level: float, seed: int
-) -> "Trial":
-    """Return a part of the good rows to hold out, with the others; where these are few, each occurs several times.
-
-    Rows that lack nothing are held out if there are enough. What is drawn does not depend on the order of the data.
-    """
-    rng = np.random.default_rng(seed)
-    count = max(1, min(TRIED, int(SHARE * len(good))))
-    held = rng.permutation(_in_order(fitted, good, 2 * count))[:count]
-    return Trial(rows, fitted, good, factors, level, np.tile(held, min(TRIED // count, TIMES)), rng)
 
 
 @dataclass(frozen=True)
@@ -270,7 +268,7 @@ class Trial:
         values, limits = self._scaled(A, self.truth, np.full(n, MISSING))[:, hidden & self._known]
         return Residuals(MISSING, values, limits, np.ones(values.size), np.ones(values.size))
 
-    def _injected(self, groups: "list[Group]") -> list[Residuals]:
+    def _injected(self, groups: list[Group]) -> list[Residuals]:
         """Return the residuals of rows with errors, of all groups at once, by the kind of change they were given.
 
         Rows that are not flagged are left out.
@@ -287,8 +285,8 @@ class Trial:
         return [each for group, *of_group in zip(groups, *parts, strict=True) for each in self._of(group, *of_group)]
 
     def _of(
-        self, group: "Group", A: Array, truth: Array, wrong: Array, kinds: Any, changed: NDArray[np.bool_]
-    ) -> "Iterator[Residuals]":
+        self, group: Group, A: Array, truth: Array, wrong: Array, kinds: Any, changed: NDArray[np.bool_]
+    ) -> Iterator[Residuals]:
         """Yield the residuals of one group, which was mended to `A`, for each kind of change."""
         scaled = self._scaled(A, truth, kinds)
         for kind in np.unique(kinds[changed.any(axis=1)]).tolist():

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +84,7 @@ class Trial:
     mender: Mender
     injected: Array
     held: Array
-    unit: Any = 1.0
+    unit: float | Array = 1.0
 
     @classmethod
     def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":

@@ -106,7 +106,7 @@ class Learner:
         rows = RowMender(
             units, mender, settings, detector, filling, by_entries, tolerance, **budget, unsure=self.unsure
         )
-        return self._mended(rows, Fitted(X, filled, filled, found), chosen)
+        return self._mended(rows, X, filled, found, chosen)
 
     def find(self, filled: Array, good: Mask = None, wrong: Mask = None) -> tuple[Detector, Found]:
         """Return what tells wrong rows, and what it found of these, which lack nothing."""
@@ -139,10 +139,9 @@ class Learner:
         cutoff = None if isinstance(self.rho, str) else cutoff_from_rho(self.rho)
         return Mender(good, resolve_bounds(units.bounds(self.bounds), good), lam, cutoff)
 
-    def _mended(self, rows: RowMender, fitted: Fitted, chosen: Calibration) -> "Learned":
+    def _mended(self, rows: RowMender, X: Array, filled: Array, found: Found, chosen: Calibration) -> "Learned":
         """Return what was learned, with the flagged rows mended by the settings found, and how sure that is."""
-        X, filled = fitted.X, fitted.filled
-        found = rows.within_bounds(filled, fitted.found)
+        found = rows.within_bounds(filled, found)
         mended, totals, converged = filled, [0.0, 0.0], True
         if rows.mender.L.shape[0] < len(X):
             # Missing entries of rows that were not flagged are filled in already.
@@ -151,9 +150,8 @@ class Learner:
                 mended, totals, converged = rows.mend_found(known, filled, found)
         per_row = rows.per_row(X, mended, found)
         if self.interval is not None:
-            fitted = fitted._replace(mended=mended, found=found)
             with self.counting("trying intervals", 0, ""):
-                intervals = calibrate_intervals(rows, fitted, self.interval, self.seed)
+                intervals = calibrate_intervals(rows, Fitted(X, filled, mended, found), self.interval, self.seed)
             rows = replace(rows, intervals=intervals)
         recovered = np.where(np.isnan(X) | found.rows[:, np.newaxis], mended, X)
         recovered, sure = rows.trust(X, recovered, found)
@@ -209,11 +207,6 @@ class Learned:
     rank: int
     calibration_error: float
     """The share of injected squared error that the chosen settings leave."""
-
-    @property
-    def flagged_share(self) -> float:
-        """The share of the rows that were flagged."""
-        return float(self.per_row["outliers_"].mean())
 
     def leaving(self, X: Array) -> "Learned":
         """Return the same with the rows in the units of the data `X`."""

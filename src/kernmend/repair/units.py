@@ -106,7 +106,7 @@ class Units:
             return A
         return np.where(self.enter(X) == A, X, A * self.sizes).astype(X.dtype, copy=False)
 
-    def size(self, X: Array) -> Any:
+    def size(self, X: Array) -> float | Array:
         """Return what a difference of 1 in these units is in those of the data `X`: a number, or one for each entry."""
         return self.of_rows(X)[1] if self.by_rows else 1.0 if self.sizes is None else self.sizes
 
