@@ -53,7 +53,7 @@ class Judge:
 
 def test_given_numbers_are_used():
     good, wrong, _ = surface(0)
-    settings = Settings(RBF(0.05), 1e-4, "rows", 0.5)
+    settings = Settings(RBF(0.05), 1e-4, RowError, 0.5)
     mender = Mender(good, fixed_lam=0.123, fixed_cutoff=0.0456)
     assert mender.lam(settings) == 0.123
     assert mender.cutoff(settings) == 0.0456
@@ -67,7 +67,7 @@ def test_a_smaller_cutoff_of_the_same_kernel_is_not_cut_by_the_first(monkeypatch
     """Of many rows only the eigenpairs above a cut-off are kept: one that is smaller needs more of them."""
     monkeypatch.setattr("kernmend.linalg.eigen._DENSE_BELOW", 300)
     good = make_cubic_surface(400, 5, random_state=0)
-    settings = [Settings(RBF(0.05), cutoff, "rows", 0.5) for cutoff in (1e-3, 1e-5, 1e-4)]
+    settings = [Settings(RBF(0.05), cutoff, RowError, 0.5) for cutoff in (1e-3, 1e-5, 1e-4)]
     mender, s = Mender(good), np.linalg.eigvalsh(RBF(0.05).gram(good))
     for each in settings:
         expected = np.sum(s > each.cutoff * len(good))
@@ -77,7 +77,7 @@ def test_a_smaller_cutoff_of_the_same_kernel_is_not_cut_by_the_first(monkeypatch
 
 def test_the_cutoff_is_a_share_of_the_trace():
     good, _, _ = surface(0)
-    settings = Settings(RBF(0.05), 1e-3, "rows", 0.5)
+    settings = Settings(RBF(0.05), 1e-3, RowError, 0.5)
     assert Mender(good).cutoff(settings) == pytest.approx(1e-3 * len(good))  # k(a, a) = 1
 
 
@@ -86,7 +86,7 @@ def test_the_cutoff_is_a_share_of_the_trace():
 def test_a_force_of_one_holds_every_row(error, kernel):
     """No pull of the span exceeds the length of a step in the kernel space: at lam = 1 rows may not gain by moving."""
     good, _, _ = surface(1)
-    settings = Settings(kernel, 1e-3, error, 1.0)
+    settings = Settings(kernel, 1e-3, ERROR_MODELS[error], 1.0)
     mender = Mender(good)
     assert mender.lam(settings) > 0
     assert Mender(10.0 * good).lam(settings) > 0
@@ -96,8 +96,8 @@ def test_a_force_of_one_holds_every_row(error, kernel):
 
 def test_the_force_is_per_length_so_that_units_do_not_matter():
     good, wrong, _ = surface(1)
-    plain = Mender(good).mend(wrong, Settings(RBF(0.05), 1e-4, "rows", 0.1))
-    scaled = Mender(100.0 * good).mend(100.0 * wrong, Settings(RBF(0.05 / 1e4), 1e-4, "rows", 0.1))
+    plain = Mender(good).mend(wrong, Settings(RBF(0.05), 1e-4, RowError, 0.1))
+    scaled = Mender(100.0 * good).mend(100.0 * wrong, Settings(RBF(0.05 / 1e4), 1e-4, RowError, 0.1))
     np.testing.assert_allclose(scaled / 100.0, plain, atol=1e-3)
 
 
@@ -105,7 +105,7 @@ def test_the_force_is_per_length_so_that_units_do_not_matter():
 def test_mended_rows_stay_in_bounds(error):
     good, wrong, _ = surface(2)
     low, high = np.percentile(good, [10, 90], axis=0)
-    settings = Settings(RBF(0.05), 1e-4, error, 0.1)
+    settings = Settings(RBF(0.05), 1e-4, ERROR_MODELS[error], 0.1)
     free, held = (Mender(good, bounds).mend(wrong, settings) for bounds in (None, (low, high)))
     assert np.any((free < low) | (free > high))  # else bounds would have nothing to do
     assert np.all((held >= low) & (held <= high))
@@ -169,7 +169,7 @@ def test_the_data_is_left_alone():
 
 def test_scores_of_mended_rows_are_made_from_the_reference_and_add_to_the_cost():
     good, wrong, _ = surface(4)
-    settings, seen = Settings(RBF(0.05), 1e-4, "rows", 0.1), []
+    settings, seen = Settings(RBF(0.05), 1e-4, RowError, 0.1), []
 
     def costs(scores):
         evidence = Evidence(Mender(good), wrong, judge=scores and Judge(scores))

@@ -14,6 +14,7 @@ from test_common import ESTIMATORS, data, every, transforming
 
 import kernmend
 from kernmend import KernelRecovery
+from kernmend.model.errors import RowError
 from kernmend.model.kernels import RBF
 from kernmend.repair.mender import Settings
 
@@ -92,7 +93,7 @@ def test_a_fit_after_one_with_more_good_rows_is_a_fit(method):
         ([1, 2], [1, 2, 3]),
         ({"a": 1}, {"b": 1}),
         (KernelRecovery(), KernelRecovery(alpha=0.1)),
-        (Settings(RBF(1.0), 1e-5, "rows", 0.5), Settings(RBF(2.0), 1e-5, "rows", 0.5)),
+        (Settings(RBF(1.0), 1e-5, RowError, 0.5), Settings(RBF(2.0), 1e-5, RowError, 0.5)),
     ],
 )
 def test_other_parts_are_not_the_same(one, other):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernmend.linalg.coordinates import Span
-from kernmend.model.errors import RowError
+from kernmend.model.errors import ERROR_MODELS, EntryError, RowError
 from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
 from kernmend.repair.mender import Mender, Settings
 
@@ -29,7 +29,7 @@ def in_all_features(mender, X, settings, **options):
 @pytest.mark.parametrize("kernel", [RBF(0.01), Polynomial(2, 1.0), Linear()])
 def test_the_same_minimum(rows, kernel, error):
     L, X = rows
-    mender, settings = Mender(L), Settings(kernel, 1e-4, error, 0.3)
+    mender, settings = Mender(L), Settings(kernel, 1e-4, ERROR_MODELS[error], 0.3)
     assert mender._within(X, settings, mender.start(X, settings.error), None) is not None
     A, totals, converged = mender.mend_with_history(X, settings, max_iter=300, tol=1e-10)
     expected, others, _ = in_all_features(mender, X, settings, max_iter=300, tol=1e-10)
@@ -87,14 +87,14 @@ class Coordinatewise(RBF):
 
 def test_only_where_no_single_feature_counts(rows):
     L, X = rows
-    mender, plain = Mender(L), Settings(RBF(0.01), 1e-4, "rows", 0.3)
+    mender, plain = Mender(L), Settings(RBF(0.01), 1e-4, RowError, 0.3)
     start, free, holes = mender.start(X, RowError), np.ones(X.shape, dtype=bool), X.copy()
     free[0, 0], holes[0, 0] = False, np.nan
     assert mender._within(X, plain, start, None) is not None
     assert mender._within(X, plain, start, free) is None
     assert mender._within(holes, plain, start, None) is None
-    assert mender._within(X, Settings(RBF(0.01), 1e-4, "entries", 0.3), start, None) is None
-    assert mender._within(X, Settings(Coordinatewise(0.01), 1e-4, "rows", 0.3), start, None) is None
+    assert mender._within(X, Settings(RBF(0.01), 1e-4, EntryError, 0.3), start, None) is None
+    assert mender._within(X, Settings(Coordinatewise(0.01), 1e-4, RowError, 0.3), start, None) is None
     bounded = Mender(L, (L.min(axis=0), L.max(axis=0)))
     assert bounded._within(X, plain, start, None) is None
 

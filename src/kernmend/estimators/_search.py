@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from kernmend._validation import check_count, check_known, check_recovery
-from kernmend.estimators._base import NewRowsRecovery, Recovery, parameters
+from kernmend.estimators._base import Recovery, parameters
 from kernmend.estimators._kernel_recovery import KernelRecovery
 from kernmend.estimators._trust import Explained
 from kernmend.model.errors import RowSum
@@ -25,7 +25,7 @@ STEP = 0.8
 
 
 @parameters
-class RecoverySearch(Explained, NewRowsRecovery):
+class RecoverySearch(Explained):
     """`KernelRecovery` with parameters from a longer search, by the criterion that it uses itself, without labels.
 
     What mending takes off the flagged rows is injected into good rows that were held out, and the parameters that bring

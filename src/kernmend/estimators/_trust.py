@@ -1,7 +1,7 @@
 """What was changed, why, and how sure that is: the attributes and calls that estimators of flagged rows share."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernmend._typing import Array
 from kernmend._validation import row_names
+from kernmend.estimators._base import NewRowsRecovery
 from kernmend.estimators._summary import CHANCE
 from kernmend.large import dask as lazy
 from kernmend.linalg.distances import squared_distances
@@ -45,7 +46,7 @@ class Explanations(Sequence[Explanation]):
         return f"<Explanations of {len(self)} flagged row{'' if len(self) == 1 else 's'}>"
 
 
-class Explained:
+class Explained(NewRowsRecovery):
     """Estimators that can say what they changed in each row, why, and how sure that is."""
 
     _score_meaning = f"how badly the row fits the others, as {CHANCE}"
@@ -89,49 +90,44 @@ class Explained:
 
         All of it is found in one pass: mending takes longest.
         """
-        est: Any = self
-        check_is_fitted(est)
-        labels, X = row_names(X), est._validate(X, reset=False)
+        check_is_fitted(self)
+        labels, X = row_names(X), self._validate(X, reset=False)
         out, scores, parts = np.empty_like(X), np.empty(len(X)), []
-        with est._far_values(X), self._counting_rows("mending", len(X)) as count:
-            for some in blocks(len(X)):
+        with self._far_values(X):
+            for some in self._in_blocks("mending", len(X)):
                 A, found = self._row_mender.mend(X[some], entry_scores=listed)
                 out[some], scores[some] = A, found["outlier_scores_"]
                 if listed:
                     which = np.flatnonzero((np.not_equal(A, X[some]) | found["unsure_"]).any(axis=1))
                     told = {name: found[name][which] for name in OF_ROWS if name in found}
                     parts.append({"numbers": some.start + which, **told})
-                count(some.stop)
         if not listed:
             return out, scores, None
         together = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         rows = together.pop("numbers")
-        return out, scores, list_changes(est, rows, X[rows], out[rows], together, labels)
+        return out, scores, list_changes(self, rows, X[rows], out[rows], together, labels)
 
     def _mend_rows(self, X: Array) -> Array:
         """Return rows mended against the good ones of the fit; one that fits comes back as it is."""
         out = np.empty_like(X)
-        with self._counting_rows("mending", len(X)) as count:
-            for some in blocks(len(X)):
-                out[some] = self._row_mender.mend(X[some])[0]
-                count(some.stop)
+        for some in self._in_blocks("mending", len(X)):
+            out[some] = self._row_mender.mend(X[some])[0]
         return out
 
     def _score_rows(self, X: Array) -> Array:
         """Return -log10 of the chance of a good row being as far out as each row."""
         scores = np.empty(len(X))
-        with self._counting_rows("judging", len(X)) as count:
-            for some in blocks(len(X)):
-                scores[some] = self._row_mender.judge(X[some]).scores
-                count(some.stop)
+        for some in self._in_blocks("judging", len(X)):
+            scores[some] = self._row_mender.judge(X[some]).scores
         return scores
 
-    @contextmanager
-    def _counting_rows(self, description: str, n: int) -> Iterator[Callable[[int], None]]:
-        """Give what is told how many of n rows are done; with `verbose` a bar shows it, of several blocks."""
-        est: Any = self
-        with est._counting(description, n, "") if n > BLOCK else nullcontext() as callback:
-            yield (lambda done: None) if callback is None else (lambda done: callback(done, 0.0))
+    def _in_blocks(self, description: str, n: int) -> Iterator[slice]:
+        """Yield slices of n rows, a block at a time; with `verbose` a bar shows how many are done."""
+        with self._counting(description, n, "") if n > BLOCK else nullcontext() as callback:
+            for some in blocks(n):
+                yield some
+                if callback is not None:
+                    callback(some.stop, 0.0)
 
     @property
     def confidence_(self) -> Array:

@@ -12,7 +12,7 @@ from kernmend._typing import Array
 from kernmend.linalg.coordinates import Span, Within
 from kernmend.linalg.distances import capped_squared_distances, median_squared_distance, squared_distances
 from kernmend.linalg.eigen import eigenpairs_above
-from kernmend.model.errors import RowSum, Sizes, error_model
+from kernmend.model.errors import RowSum, Sizes
 from kernmend.model.graphs import similar_features
 from kernmend.model.kernels import Kernel
 from kernmend.model.penalties import rho_from_cutoff
@@ -34,7 +34,7 @@ class Settings:
     With an error model of entries and `refit` > 0, entries that changed by more than this share of a typical difference
     are then taken for wrong and filled in anew, as if they were missing, and all others return to what they were.
     Before that, `grow` times, the features most like theirs are filled in with them: what covers a part of a row covers
-    features that go together, and left in, they vouch for each other. The error model is a class, or its name.
+    features that go together, and left in, they vouch for each other.
     """
 
     kernel: Kernel
@@ -43,9 +43,6 @@ class Settings:
     force: float
     refit: float = 0.0
     grow: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "error", error_model(self.error))
 
 
 @dataclass
@@ -63,11 +60,17 @@ class Mender:
     fixed_cutoff: float | None = None
     _spectra: dict[Kernel, tuple[Array, Array, float]] = field(default_factory=dict, repr=False)
     _last: tuple[Kernel, float, bool, Reference] | None = field(default=None, repr=False)
+    _entered: tuple[Array, Array, Within | None] | None = field(default=None, init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        self.median = median_squared_distance(self.L) or 1.0  # squared distance of two good rows
-        self.scale = float(np.sqrt(self.median))
-        self._entered: tuple[Array, Array, Within | None] | None = None
+    @cached_property
+    def median(self) -> float:
+        """The typical squared distance of two good rows."""
+        return median_squared_distance(self.L) or 1.0
+
+    @cached_property
+    def scale(self) -> float:
+        """The typical distance of two good rows."""
+        return float(np.sqrt(self.median))
 
     def with_rows(self, L: Array) -> "Mender":
         """Return one that mends against other good rows."""
