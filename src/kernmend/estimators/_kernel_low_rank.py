@@ -41,6 +41,11 @@ class KernelLowRank(KernelModel):
 
     To find wrong rows and leave the others alone, take `KernelRecovery`.
 
+    A fit moves all rows together, while `transform` and `predict` move each row by itself, against the recovered rows:
+    they minimise its distance from what these span plus lam E. So what `outliers_` says of a row of the fit, `predict`
+    may not say of the same row. One that the fit flagged counts as good if the recovered rows span where it was, wrong
+    ones that stayed among them, or if it is so far from them that nothing pulls it.
+
     Parameters
     ----------
     kernel : {"rbf", "poly", "linear"} or Kernel, default="rbf"
