@@ -21,8 +21,7 @@ from kernmend.detect.scores import LANDMARKS
 from kernmend.linalg.distances import median_squared_distance
 from kernmend.model.kernels import RBF
 from kernmend.repair.learn import Learner, widths
-from kernmend.repair.row_mender import Mask, RowMender
-from kernmend.repair.row_mender import blocks as blocks
+from kernmend.repair.row_mender import Mask, RowMender, blocks
 
 Index = NDArray[np.intp]
 

@@ -8,12 +8,13 @@ first residuals are no better than the first settings, so this is done twice.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.detect import Detector
 from kernmend.linalg.distances import lexicographic
 from kernmend.model.errors import EntryError, RowError, RowSum
 from kernmend.model.kernels import Kernel
@@ -68,21 +69,7 @@ RIVAL = 1.1
 all of 35 sets of tables, surfaces, spectra and pictures, in a tenth more time."""
 
 
-class Judge(Protocol):
-    """What tells wrong rows, such as a `Detector`: their scores against good rows, and the threshold."""
-
-    @property
-    def threshold(self) -> float:
-        """The score beyond which a row is wrong."""
-
-    def row_scores(self, X: Array) -> Array:
-        """Return the score of each row as a whole."""
-
-    def rows_against(self, L: Array) -> "Judge":
-        """Return one that holds rows against other good rows."""
-
-
-def excess(judge: Judge, X: Array) -> float:
+def excess(judge: Detector, X: Array) -> float:
     """Return the mean score of rows as a share of the threshold; one beyond it counts as 1.
 
     Rows are judged as wholes. By their most extreme entry mended pictures of many rows look wrong, since some pixels
@@ -101,7 +88,7 @@ class Evidence:
 
     mender: Mender
     flagged: Array
-    judge: Judge | None = None
+    judge: Detector | None = None
     _menders: dict[tuple[int, int], Mender] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def hold_out(self, seed: int, most: int = MAX_INJECTED) -> "Injection":
@@ -179,7 +166,7 @@ class Injection:
     mender: Mender
     held: Array
     donors: Array
-    judge: Judge | None
+    judge: Detector | None
 
     @cached_property
     def mended(self) -> Mendings:
@@ -221,7 +208,7 @@ class Cost:
 
     injected: Mendings
     truth: Array
-    judge: Judge | None
+    judge: Detector | None
     racing: bool = False
     """Whether rows are not judged whose errors alone cost more than `RIVAL` times the best settings so far."""
     known: dict[Settings, tuple[float, float]] = field(default_factory=dict)

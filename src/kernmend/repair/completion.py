@@ -248,8 +248,7 @@ def fill_without(L: Array, scale: float, X: Array, left_out: NDArray[np.intp], *
     nearest = _from_nearest(L, X, left_out) if start is None else (start.copy(), np.zeros(len(X)))
     (out, errors), missing = nearest, np.isnan(X)
     for rows in row_blocks(*X.shape, elements=AT_A_TIME):
-        some = replace(others, left_out=left_out[rows])
-        out[rows] = _moved(some, out[rows], missing[rows], errors[rows], scale)
+        out[rows] = _moved(others.rows(rows), out[rows], missing[rows], errors[rows], scale)
     return out
 
 

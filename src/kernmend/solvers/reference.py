@@ -86,7 +86,7 @@ class Reference:
         lost = float(np.finfo(self.V.dtype).eps) * float(np.sum(self.kernel.diag(self.L))) * largest
         return self.V @ self.V.T if 2 * self.rank > self.L.shape[0] and lost < 1e-2 * _ROUNDING else None
 
-    def rows(self, index: NDArray[np.intp]) -> "Reference":
+    def rows(self, index: NDArray[np.intp] | slice) -> "Reference":
         """Return the span for some of the rows that are mended: it is the same for all."""
         return self
 
@@ -166,7 +166,7 @@ class Others:
         """The ridge."""
         return self.reference.eps
 
-    def rows(self, index: NDArray[np.intp]) -> "Others":
+    def rows(self, index: NDArray[np.intp] | slice) -> "Others":
         """Return the spans for some of the rows that are mended."""
         return replace(self, left_out=self.left_out[index])
 

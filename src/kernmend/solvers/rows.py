@@ -67,9 +67,9 @@ def minimise_rows(
     A = A.astype(np.float64)
     box = _Box(bounds, free)
     A = box.enter(A, np.arange(A.shape[0]))
-    rows = _Rows.of(A, function, box, np.broadcast_to(np.reshape(scale, (-1, 1)), (A.shape[0], 1)))
+    rows = _Rows(A, function, box, np.broadcast_to(np.reshape(scale, (-1, 1)), (A.shape[0], 1)))
     active = np.flatnonzero(rows.slopes(np.arange(A.shape[0])))
-    trace = [rows.f.copy()]
+    trace: list[Array] = [rows.f.copy()]
     begun = active
     while max_iter:
         rows.begin(begun, tol)
@@ -118,7 +118,6 @@ class _Box:
         return g
 
 
-@dataclass
 class _Rows:
     """All rows: point `a`, value `f`, gradient `g`, direction and share `step` of it, halvings, iterations done.
 
@@ -127,43 +126,16 @@ class _Rows:
     that fell by less than the tolerance.
     """
 
-    function: RowFunction
-    box: _Box
-    scale: Array
-    a: Array
-    f: Array
-    g: Array
-    memory: "Memory"
-    direction: Array
-    step: Array
-    promised: Array
-    halvings: Index
-    straight: NDArray[np.bool_]
-    arrived: NDArray[np.bool_]
-    count: Index
-    short: Index
-    out_of_budget: bool = False
-
-    @classmethod
-    def of(cls, A: Array, function: RowFunction, box: _Box, scale: Array) -> "_Rows":
-        """Return the state at the start `A`."""
+    def __init__(self, A: Array, function: RowFunction, box: _Box, scale: Array) -> None:
         n = A.shape[0]
         f, gradient = function(A, np.arange(n))
-        g = box.mask(gradient(slice(None)).astype(np.float64, copy=False), A, np.arange(n))
-        zeros = np.zeros(n, dtype=np.intp)
-        f = f.astype(np.float64)
-        state = (
-            Memory(A.shape),
-            np.zeros_like(A),
-            np.ones(n),
-            np.zeros(n),
-            zeros.copy(),
-            np.zeros(n, dtype=bool),
-            np.zeros(n, dtype=bool),
-            zeros,
-            zeros.copy(),
-        )
-        return cls(function, box, scale, A, f, g, *state)
+        self.function, self.box, self.scale, self.memory = function, box, scale, Memory(A.shape)
+        self.a, self.f = A, f.astype(np.float64)
+        self.g = box.mask(gradient(slice(None)).astype(np.float64, copy=False), A, np.arange(n))
+        self.direction, self.step, self.promised = np.zeros_like(A), np.ones(n), np.zeros(n)
+        self.halvings, self.count, self.short = (np.zeros(n, dtype=np.intp) for _ in range(3))
+        self.straight, self.arrived = (np.zeros(n, dtype=bool) for _ in range(2))
+        self.out_of_budget = False
 
     def begin(self, rows: Index, tol: float) -> None:
         """Set the direction of the next step of some rows. Those have arrived whose next step promises no fall.
