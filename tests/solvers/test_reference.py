@@ -12,6 +12,7 @@ from reference import numerical_gradient
 from kernmend.linalg.eigen import eigenpairs
 from kernmend.model.errors import EntryError, KernelError, RowError
 from kernmend.model.kernels import RBF, Kernel, Linear, Polynomial
+from kernmend.repair.mender import Mender, Settings
 from kernmend.solvers.reference import Reference, mend_rows
 
 seeds = st.integers(0, 2**32 - 1)
@@ -55,7 +56,7 @@ def circle(n=60, seed=0):
 
 def fitted(kernel, L, cutoff):
     """The span of the eigenvectors of K(L) with eigenvalues above the cut-off."""
-    return Reference.from_eigenpairs(kernel, L, *eigenpairs(kernel.gram(L)), cutoff)
+    return Mender(L, fixed_cutoff=cutoff).reference(Settings(kernel, cutoff, RowError, 0.5))
 
 
 def distances(reference, A):
@@ -113,9 +114,10 @@ def test_rank_counts_the_eigenvalues_above_the_cutoff():
     L, _ = data(2)
     s, U = eigenpairs(RBF(0.7).gram(L))
     for cutoff in (1e-9, 0.5 * (s[3] + s[4]), 0.5 * (s[-2] + s[-1])):
-        reference = Reference.from_eigenpairs(RBF(0.7), L, s, U, cutoff)
+        reference = Reference.from_largest(RBF(0.7), L, s, U, int((s > cutoff).sum()))
         assert reference.rank == np.sum(s > cutoff)
         assert fitted(RBF(0.7), L, cutoff).rank == reference.rank
+        np.testing.assert_array_equal(fitted(RBF(0.7), L, cutoff).V, reference.V)
     assert fitted(RBF(0.7), L, 1e9).rank == 1  # the largest one is always kept
 
 

@@ -81,9 +81,9 @@ class Mender:
         key = settings.kernel, self.cutoff(settings), within
         if self._last is None or self._last[:3] != key:
             self._last = None  # before the next one is made
-            L = self._coordinates if within and self._span else self.L
+            L = self._coordinates if within else self.L
             s, U = self._spectrum(settings.kernel, key[1])
-            self._last = *key, Reference.from_eigenpairs(settings.kernel, L, s, U, key[1])
+            self._last = *key, Reference.from_largest(settings.kernel, L, s, U, self.rank(settings))
         return self._last[3]
 
     def rank(self, settings: Settings) -> int:

@@ -39,16 +39,11 @@ class Reference:
     eps: float
 
     @classmethod
-    def from_eigenpairs(cls, kernel: Kernel, L: Array, s: Array, U: Array, cutoff: float) -> "Reference":
-        """Return the span of the eigenvectors with eigenvalues above `cutoff`, from eigenpairs of K(L), ascending.
-
-        These are all, or those above some smaller value: one decomposition then serves several cut-offs.
-        """
-        return cls.from_largest(kernel, L, s, U, s.size - int(np.searchsorted(s, cutoff, side="right")))
-
-    @classmethod
     def from_largest(cls, kernel: Kernel, L: Array, s: Array, U: Array, rank: int) -> "Reference":
-        """Return the span of the eigenvectors of the `rank` largest eigenvalues, at least one, from some, ascending."""
+        """Return the span of the eigenvectors of the `rank` largest eigenvalues, at least one.
+
+        `s` and `U` are eigenpairs of K(L), ascending: as many or more, so that one decomposition serves several spans.
+        """
         first = s.size - min(max(rank, 1), s.size)
         kept = s[first:]
         rounding = float(np.finfo(s.dtype).eps) * U.shape[0] * float(s[-1])
