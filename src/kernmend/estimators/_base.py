@@ -275,6 +275,11 @@ class Recovery(Outputs, OutlierMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         """Return in words what the result is after Ctrl-C."""
         return f"the result is what {self.n_iter_} of {self.max_iter} iterations gave"
 
+    @property
+    def _inner(self) -> Any:
+        """The estimator that was fitted to the rows: this one, or the best one of a search."""
+        return getattr(self, "best_estimator_", self)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "recovered_")
 

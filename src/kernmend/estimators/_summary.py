@@ -87,7 +87,7 @@ def _replaced(est: Any, *, cells: bool) -> list[str]:
     if not hasattr(est, "entry_outliers_"):
         return []
     marked = est.entry_outliers_
-    given = getattr(getattr(est, "best_estimator_", est), "error", None)
+    given = getattr(est._inner, "error", None)
     by_entry = getattr(est, "error_", "entries") == "entries" or getattr(given, "by_entry", False)
     whole = np.zeros(len(marked), dtype=bool) if by_entry else getattr(est, "whole_rows_", marked.all(axis=1))
     rows, single = int(whole.sum()), int(marked[~whole].sum()) if cells else 0
@@ -99,7 +99,7 @@ def _replaced(est: Any, *, cells: bool) -> list[str]:
 
 def by_chance(est: Any) -> bool:
     """Return whether scores are -log10 of a chance, as those of rows that were judged before any was moved are."""
-    inner = getattr(est, "best_estimator_", est)
+    inner = est._inner
     return hasattr(inner, "_groups") or hasattr(inner, "alpha")
 
 
@@ -115,7 +115,7 @@ def one_in(score: float) -> str:
 def _how(est: Any) -> str:
     if not by_chance(est):
         return ", by how far they moved" if hasattr(est, "init") else ", by how far they are off"
-    contamination = getattr(getattr(est, "best_estimator_", est), "contamination", "auto")
+    contamination = getattr(est._inner, "contamination", "auto")
     if not isinstance(contamination, str):
         return ", the share that was asked for"
     return f": good rows are as far out in less than {one_in(est.threshold_)} cases"

@@ -54,8 +54,7 @@ class Explained(NewRowsRecovery):
     @property
     def _row_mender(self) -> RowMender:
         """What judges and mends rows."""
-        fitted: Any = getattr(self, "best_estimator_", self)
-        rows: RowMender = fitted._rows
+        rows: RowMender = self._inner._rows
         return rows
 
     @property
@@ -185,7 +184,7 @@ class Explained(NewRowsRecovery):
     def _keep_first(self, n: int) -> None:
         """Forget what was found of the rows after the first n: good ones, only there to learn from."""
         whole: Any = self
-        fitted: Any = getattr(self, "best_estimator_", self)
+        fitted = self._inner
         whole._n_reference = len(whole.recovered_) - n
         for est in [whole] if fitted is whole else [whole, fitted]:
             for name in {*lazy.OF_ROWS, "entry_scores_", "_row_names"} & vars(est).keys():
@@ -272,7 +271,7 @@ def believed(scores: Array) -> Array:
 
 def by_share(est: Any) -> bool:
     """Return whether a given share of the rows was flagged."""
-    return not isinstance(getattr(est, "best_estimator_", est).contamination, str)
+    return not isinstance(est._inner.contamination, str)
 
 
 def ranges(rows: RowMender, X: Array) -> tuple[Array, Array]:

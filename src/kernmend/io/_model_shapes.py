@@ -83,7 +83,7 @@ def _check(value: Any, where: str, sizes: dict[str, int]) -> None:
 
 def _leaves_blanks(est: Any) -> bool:
     """Return whether mended rows of an estimator may have NaN: values that are not known."""
-    return getattr(getattr(est, "best_estimator_", est), "unsure", "mend") != "mend"
+    return getattr(est._inner, "unsure", "mend") != "mend"
 
 
 def _check_shape(array: "np.ndarray[Any, Any]", letters: str, where: str, sizes: dict[str, int]) -> None:

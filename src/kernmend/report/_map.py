@@ -46,7 +46,7 @@ def map_facts(est: Any, given: Given, first: Rows) -> dict[str, Any]:
         good = np.flatnonzero(~est.outliers_)
         pool = good if good.size >= 5 else np.arange(n_rows)
         basis = np.sort(rng.choice(pool, min(BASIS, pool.size), replace=False))
-        enter = getattr(getattr(est, "best_estimator_", est), "_units", Units()).enter
+        enter = getattr(est._inner, "_units", Units()).enter
         plane, words = _plane(getattr(est, "kernel_", Linear()), enter(whole(basis)))
         where, axes = (plane.project(enter(before)), plane.project(enter(after))), ("component 1", "component 2")
     return {

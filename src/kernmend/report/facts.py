@@ -113,7 +113,7 @@ def _commands(est: Any, file: FileFacts | None) -> dict[str, str]:
 
 def _bounds(est: Any) -> list[float] | None:
     """Return the one range of all values, where it was given: then pictures are drawn in it."""
-    bounds = getattr(getattr(est, "best_estimator_", est), "bounds", None)
+    bounds = getattr(est._inner, "bounds", None)
     if bounds is None or isinstance(bounds, str):
         return None
     low, high = (np.asarray(side, dtype=np.float64) for side in bounds)
