@@ -126,9 +126,8 @@ class Mendings:
 
     def by(self, settings: Settings) -> Array:
         """Return the rows mended by these settings."""
-        return self.mender.refit(
-            self.before_refit(settings), self.X, settings, start=self._start(settings.error), **_budget()
-        )
+        A, start = self.before_refit(settings), self._start(settings.error)
+        return self.mender.refit(A, self.X, settings, start=start, **_budget())
 
     def before_refit(self, settings: Settings) -> Array:
         """Return the rows mended by these settings without the refit."""
