@@ -75,11 +75,13 @@ class Opening:
     """What is done to rows that look wrong before the joint model is solved.
 
     `first` says how they are mended once, None where they start as they are; `entries` how wrong entries are found and
-    filled in for good, None where rows are held where the data has them.
+    filled in for good, None where rows are held where the data has them. `along` says that the place of a row along its
+    surface cannot be known.
     """
 
     first: Settings | None = None
     entries: Settings | None = None
+    along: bool = False
 
     def start(self, X: Array, wrong: NDArray[np.bool_]) -> Array:
         """Return where the joint model starts on rows of which some look wrong."""
@@ -195,7 +197,7 @@ def choose(
     if final != best:
         reason += ", with lam midway between the pulls on good and on wrong rows"
     rho, lam = search.rho(best), search.lam(final, Problem.of(X, best.kernel, best.held))
-    opening = Opening(None if best.error.by_entry else search.trial.first)
+    opening = Opening(None if best.error.by_entry else search.trial.first, along=search.trial.near is not None)
     if best.filled and search.entries is not None:
         opening, reason = Opening(None, search.entries[0]), f"{reason}, with wrong entries filled in before"
     return Choice(best.kernel, best.error, rho, lam, cost, reason, flags, opening, search.tried)

@@ -15,7 +15,7 @@ from kernmend.model.kernels import Kernel, Polynomial, auto_gamma, make_kernel
 from kernmend.model.terms import Parts
 from kernmend.repair import completion
 from kernmend.repair.joint import ENTRIES_EPS, ENTRIES_WIDTH, Problem, schatten_lam, solve_schatten
-from kernmend.repair.joint_check import copy_with_errors, gains, surely_gains
+from kernmend.repair.joint_check import Copy, surely_gains
 from kernmend.repair.joint_choice import PREDICTED, Opening, choose, path_cost, polynomial_kernels, rbf_kernels
 from kernmend.repair.joint_hidden import HIDDEN_ITERATIONS, cost_of_hidden
 from kernmend.repair.learn import CHANGED
@@ -86,11 +86,11 @@ class Plan:
             return self
         X = self.problem.filled.astype(np.float64, copy=False)
         changed = replaced_entries(X, A) if self.problem.model.by_entry else None
-        copy, truth = copy_with_errors(X, A, self.flags, changed, self.seed)
-        problem = Problem.of(copy.astype(self.problem.X.dtype), self.problem.sizes.kernel, self.problem.model)
-        again = self.of_rows(problem, Detector.fit(copy)[1].rows)
-        unit = Units.of("auto", X, bounded=True).size(X)
-        if surely_gains(gains(copy, truth, solve(again), unit, bounds)):
+        copy, unit = Copy.of(X, A, self.flags, changed, self.seed), Units.of("auto", X, bounded=True).size(X)
+        problem = Problem.of(copy.rows.astype(self.problem.X.dtype), self.problem.sizes.kernel, self.problem.model)
+        mended = solve(self.of_rows(problem, Detector.fit(copy.rows)[1].rows))
+        of_all, sure = (copy.gains(mended, unit, bounds, along=along) for along in (False, self.opening.along))
+        if of_all.mean() > 0 and surely_gains(sure):
             return self
         return self.without("on rows with errors at known places it harms as much as it mends")
 
