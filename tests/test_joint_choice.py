@@ -174,7 +174,7 @@ def test_lam_follows_the_pulls_on_good_rows_where_there_are_more_than_in_a_trial
     assert choice.lam == pytest.approx(np.sqrt(np.median(f[~bad]) * np.median(f[bad])))
     assert choice.lam < min(setting.force for setting in choice.tried)
     assert "midway between the pulls" in choice.reason
-    given = {"kernel": choice.kernel, "rho": choice.rho, "init": choice.start, "tol": 1e-4}
+    given = {"kernel": choice.kernel, "rho": choice.rho, "init": choice.opening.start(X, bad), "tol": 1e-4}
     left = {lam: np.sum((KernelLowRank(lam=lam, **given).fit(X).recovered_ - truth) ** 2) for lam in (choice.lam, 0.97)}
     assert left[choice.lam] < 0.06 * np.sum((X - truth) ** 2)
     assert left[0.97] > 2 * left[choice.lam]  # that of the trial

@@ -12,7 +12,7 @@ from kernmend.model.kernels import RBF, auto_gamma
 from kernmend.repair.calibrate import in_order
 from kernmend.repair.completion import wide_gamma
 from kernmend.repair.joint import ENTRIES_WIDTH, Problem, schatten_lam
-from kernmend.repair.joint_check import FEWEST_INJECTED, copy_with_errors, gains, surely_gains
+from kernmend.repair.joint_check import Copy, surely_gains
 from kernmend.repair.joint_hidden import cost_of_hidden
 from kernmend.repair.joint_plan import Plan, replaced_entries
 from kernmend.repair.joint_trial import Trial
@@ -113,69 +113,79 @@ def test_errors_are_counted_in_units_of_columns_whose_spreads_are_far_apart():
     assert Trial.of(alike, Detector.fit(alike)[1].rows, detector, 0).unit == 1.0
 
 
-def injected(X, A, flags, **given):
-    """Return the copy with errors of a plan, and the plan that comes of what is made of that copy."""
-    plan = Plan(Problem.of(X, RBF(0.1), RowError), 1.0, 1.0, cost=0.5, flags=flags)
-    seen = {}
+def judged(X, A, flags, mend, bounds=None):
+    """Return the copy on which a fit is judged, what that should be, and the plan that follows from mending it."""
+    plan, copies = Plan(Problem.of(X, RBF(0.1), RowError), 1.0, 1.0, cost=0.5, flags=flags), []
 
     def solve(again):
-        seen["copy"] = again.problem.X
-        seen["truth"] = in_order(X[~flags])
-        return given["mend"](seen["copy"], seen["truth"])
+        copies.append(again.problem.X)
+        return mend(again.problem.X, truth)
 
-    return seen, plan.checked(A, given.get("bounds"), solve)
-
-
-def grossly_wrong(seed=0):
-    """Return rows of which five are wrong, these with the truth in their place, and which they are."""
-    rng = np.random.default_rng(seed)
-    truth, flags = rng.standard_normal((60, 3)), np.arange(60) < 5
-    X = truth.copy()
-    X[flags] += 8.0 * rng.choice([-1.0, 1.0], (5, 3))
-    return X, truth, flags
+    truth = in_order(X[~flags])
+    plan = plan.checked(A, bounds, solve)
+    return copies[0], truth, plan
 
 
-def test_the_fit_is_judged_on_a_copy_with_its_errors_in_good_rows():
+def grossly_wrong():
+    """Return rows of which eight are wrong, these with the truth in their place, and which they are."""
+    rng = np.random.default_rng(0)
+    truth, flags = rng.standard_normal((60, 3)), np.arange(60) < 8
+    return truth + np.where(flags[:, np.newaxis], 8.0 * rng.choice([-1.0, 1.0], (60, 3)), 0.0), truth, flags
+
+
+def test_a_fit_is_judged_by_a_copy_with_what_it_took_off_wrong_rows_in_good_ones():
     X, truth, flags = grossly_wrong()
-    seen, plan = injected(X, truth, flags, mend=lambda copy, clean: clean)
+    copy, good, plan = judged(X, truth, flags, lambda copy, good: good)
     assert not plan.nothing
-    assert seen["copy"].shape == (55, 3)
-    wrong = (seen["copy"] != seen["truth"]).any(axis=1)
-    assert wrong.sum() == FEWEST_INJECTED
-    errors = np.unique(np.round((seen["copy"] - seen["truth"])[wrong], 9), axis=0)
-    np.testing.assert_allclose(np.abs(errors), 8.0)
+    assert copy.shape == (52, 3)
+    wrong = (copy != good).any(axis=1)
+    assert wrong.sum() == 8
+    np.testing.assert_allclose(np.sort((copy - good)[wrong], axis=0), np.sort((X - truth)[flags], axis=0))
 
 
-def test_good_rows_that_move_count_as_harm():
+@pytest.mark.parametrize(("rows", "nothing"), [(0, False), (8, False), (44, True)])
+def test_good_rows_of_the_copy_that_move_are_harm_unless_they_are_as_few_as_the_wrong_ones(rows, nothing):
     X, truth, flags = grossly_wrong()
-    _, plan = injected(X, truth, flags, mend=lambda copy, clean: clean + 4.0)
+
+    def mend(copy, good):
+        out = good.copy()
+        out[np.flatnonzero((copy == good).all(axis=1))[:rows]] += 6.0
+        return out
+
+    plan = judged(X, truth, flags, mend)[2]
+    assert plan.nothing == nothing
+    assert ("errors at known places" in plan.reason) == nothing
+
+
+def test_a_gain_on_one_row_alone_is_not_sure():
+    """One natural row far out, taken for wrong and brought back, made up for whatever was done to the others."""
+    X, _, flags = grossly_wrong()
+    A = np.where(flags[:, np.newaxis], X + 0.1, X)
+    A[0] = X[0] + 500.0
+    plan = judged(X, A, flags, lambda copy, good: good)[2]
     assert plan.nothing
-    assert "errors at known places" in plan.reason
 
 
-def test_one_large_error_does_not_decide():
-    """One natural row far out made all others look as if they could be mended."""
-    X, truth, flags = grossly_wrong()
-    A = X.copy()
-    A[flags] += 0.01
-    A[0] = truth[0] + 500.0
-    _, plan = injected(X, A, flags, mend=lambda copy, clean: np.where(np.abs(copy - clean) > 5.0, clean, clean + 0.3))
-    assert not plan.nothing  # two of the ten rows get the large one
-    copy, clean = copy_with_errors(X, A, flags, None, 0)
-    gain = gains(copy, clean, clean, 1.0, None)
-    gain[np.argsort(gain)[:-1]] = 0.0
-    assert not surely_gains(gain)
-
-
-def test_entries_outside_of_bounds_do_not_count_and_the_others_do():
-    """Given bounds switched the last look at good rows off where they cut any entry of these."""
+def test_entries_outside_of_bounds_do_not_count_and_all_others_do():
+    """Bounds that cut entries of good rows left out these rows, or all of the data."""
     X, truth, flags = grossly_wrong()
     bounds = np.full(3, -1.0), np.full(3, 1.0)
-    for harm, nothing in ((0.0, False), (4.0, True)):
-        _, plan = injected(
-            X, truth, flags, bounds=bounds, mend=lambda copy, clean, harm=harm: np.clip(clean, *bounds) + harm
-        )
+    cut = (truth < -1.0) | (truth > 1.0)
+    assert cut[~flags].any(axis=1).mean() > 0.5
+    for harm, nothing in ((0.0, False), (8.0, True)):
+        plan = judged(X, truth, flags, lambda copy, good, harm=harm: np.clip(good, *bounds) + harm, bounds)[2]
         assert plan.nothing == nothing
+
+
+def test_a_row_may_return_to_any_place_on_its_surface_but_all_rows_together_come_nearer_to_the_truth():
+    angle = np.linspace(0.0, 2.0 * np.pi, 100, endpoint=False)
+    truth = np.column_stack([np.cos(angle), np.sin(angle)])
+    rows = truth.copy()
+    rows[:10] *= 1.5
+    copy, elsewhere = Copy(rows, truth), truth.copy()
+    elsewhere[:10] = truth[50:60]
+    assert surely_gains(copy.gains(elsewhere, 1.0, None, along=True))
+    assert copy.gains(elsewhere, 1.0, None).mean() < 0.0
 
 
 def test_columns_that_can_hardly_be_predicted_do_not_pass_for_wrong_entries():

@@ -52,7 +52,8 @@ class Copy(NamedTuple):
         """Return by how much each row is nearer to the truth than it was, in squared distance.
 
         With `along`, a row with an error may return to any place on the surface: nearer to the nearest good row.
-        Entries whose truth is outside of the bounds do not count: all that is done moves them inside.
+        Entries whose truth is outside of the bounds do not count: all that is done moves them inside. Nor do as many
+        rows without an error as there are with one, those that move most: as many again may be wrong, and nobody knows.
         """
         truth, copy = self.truth, self.rows
         wrong = (copy != truth).any(axis=1)
@@ -63,7 +64,10 @@ class Copy(NamedTuple):
         if along:
             good = truth[~wrong] / unit
             before[wrong], after[wrong] = (squared_distances(B[wrong] / unit, good).min(axis=1) for B in (copy, A))
-        return np.asarray(before - after)
+        gain: Array = before - after
+        lost = np.flatnonzero(~wrong & (gain < 0))
+        gain[lost[np.argsort(gain[lost])[: int(wrong.sum())]]] = 0.0
+        return gain
 
 
 def surely_gains(gain: Array) -> bool:
