@@ -185,7 +185,8 @@ def choose(
     nothing = Choice(kernels[0], errors[0], None, None, 1.0, "no row was found wrong")
     if not flags.any() or int((~flags).sum()) < FEWEST_GOOD:
         return nothing
-    search = Search(Trial.of(X, flags, detector, seed), tuple(kernels), rho, lam, callback)
+    trial = Trial.of(X, flags, detector, seed, entries=any(error.by_entry for error in errors))
+    search = Search(trial, tuple(kernels), rho, lam, callback)
     best = search.best(errors)
     cost = search.cost(best)
     if cost > WORTH:
