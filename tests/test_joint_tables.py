@@ -9,10 +9,11 @@ from kernmend.datasets import make_cubic_surface
 from kernmend.detect import Detector
 from kernmend.model.errors import EntryError, RowError
 from kernmend.model.kernels import RBF, auto_gamma
+from kernmend.repair import joint_check
 from kernmend.repair.calibrate import in_order
 from kernmend.repair.completion import wide_gamma
 from kernmend.repair.joint import ENTRIES_WIDTH, Problem, schatten_lam
-from kernmend.repair.joint_check import Copy, surely_gains
+from kernmend.repair.joint_check import FEWEST, Copy, surely_gains
 from kernmend.repair.joint_hidden import cost_of_hidden
 from kernmend.repair.joint_plan import Plan, replaced_entries
 from kernmend.repair.joint_trial import Trial
@@ -141,6 +142,22 @@ def test_a_fit_is_judged_by_a_copy_with_what_it_took_off_wrong_rows_in_good_ones
     wrong = (copy != good).any(axis=1)
     assert wrong.sum() == 8
     np.testing.assert_allclose(np.sort((copy - good)[wrong], axis=0), np.sort((X - truth)[flags], axis=0))
+
+
+def test_of_many_rows_a_part_is_tried_with_as_large_a_share_of_errors(monkeypatch):
+    X, truth, flags = grossly_wrong()
+    monkeypatch.setattr(joint_check, "MANY_ROWS", 26)
+    (copy,) = Copy.several(X, truth, flags, None, 0)
+    assert len(copy.rows) == 26
+    assert (copy.rows != copy.truth).any(axis=1).sum() == 4
+
+
+def test_one_error_is_tried_on_several_copies():
+    X, truth, _ = grossly_wrong()
+    copies = list(Copy.several(X, truth, np.arange(60) == 3, None, 0))
+    wrong = [np.flatnonzero((copy.rows != copy.truth).any(axis=1)) for copy in copies]
+    assert [len(rows) for rows in wrong] == [1] * FEWEST
+    assert len(set(np.concatenate(wrong))) > 1
 
 
 @pytest.mark.parametrize(("rows", "nothing"), [(0, False), (8, False), (44, True)])

@@ -6,6 +6,8 @@ further ones, which the detection flags in its turn, and what is done to these i
 as it is where one natural row was far out, is not sure.
 """
 
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,20 +17,27 @@ from kernmend._typing import Array
 from kernmend.linalg.distances import squared_distances
 from kernmend.repair.calibrate import in_order
 from kernmend.repair.joint_trial import inject
+from kernmend.solvers.active import MANY_ROWS
 
 SURE = 1.645
-"""Standard errors by which the mean gain of a row must exceed 0: no gain at all looks so in one of twenty cases."""
+"""Standard errors over the injected errors by which the gain must exceed 0: no gain at all passes in 5 % of cases. A
+gain that one error makes alone has 1 standard error, one that two of eleven make has 1.5."""
+ERRORS = 16
+"""Errors to try, at least, on several copies if need be: how well one is mended depends on the row that it is in."""
 
 
 class Copy(NamedTuple):
-    """Good rows with errors in some of them, and the good rows as they are."""
+    """Good rows with errors in some of them, the good rows as they are, and which rows have the errors, in order."""
 
     rows: Array
     truth: Array
+    wrong: NDArray[np.intp]
 
     @classmethod
-    def of(cls, X: Array, A: Array, flags: NDArray[np.bool_], changed: NDArray[np.bool_] | None, seed: int) -> "Copy":
-        """Return the copy of rows, of which none lacks an entry.
+    def several(
+        cls, X: Array, A: Array, flags: NDArray[np.bool_], changed: NDArray[np.bool_] | None, seed: int
+    ) -> "Iterator[Copy]":
+        """Yield one copy, or so many that `ERRORS` errors are tried. Of many rows it has a part.
 
         Parameters
         ----------
@@ -41,35 +50,41 @@ class Copy(NamedTuple):
         seed
             Of the rows that get an error.
         """
-        truth = in_order(X[~flags])
-        rows = np.random.default_rng(seed).permutation(len(truth))[: min(int(flags.sum()), len(truth) // 2)]
-        wrong, mended = (B[flags][: len(rows)] for B in (X, A if changed is None else np.where(changed, A, X)))
-        copy = truth.copy()
-        copy[rows] = inject(truth[rows], wrong, mended, by_entry=changed is not None)
-        return cls(copy, truth)
+        rng, truth = np.random.default_rng(seed), in_order(X[~flags])
+        share, truth = flags.sum() / len(truth), truth[np.sort(rng.permutation(len(truth))[:MANY_ROWS])]
+        count = min(math.ceil(share * len(truth)), max(1, len(truth) // 2))
+        wrong, mended = (B[flags][:count] for B in (X, A if changed is None else np.where(changed, A, X)))
+        for _ in range(math.ceil(ERRORS / count)):
+            copy, rows = truth.copy(), rng.permutation(len(truth))[:count]
+            copy[rows] = inject(truth[rows], wrong, mended, by_entry=changed is not None)
+            yield cls(copy, truth, rows)
 
-    def gains(self, A: Array, unit: Any, bounds: tuple[Array, Array] | None, *, along: bool = False) -> Array:
-        """Return by how much each row is nearer to the truth than it was, in squared distance.
+    def gains(
+        self, A: Array, unit: Any, bounds: tuple[Array, Array] | None, *, along: bool = False
+    ) -> tuple[Array, float]:
+        """Return by how much rows with errors are nearer to the truth than they were, in squared distance, and others.
 
-        With `along`, a row with an error may return to any place on the surface: nearer to the nearest good row.
-        Entries whose truth is outside of the bounds do not count: all that is done moves them inside. Nor do as many
-        rows without an error as there are with one, those that move most: as many again may be wrong, and nobody knows.
+        The first is for each error, the second a sum. With `along`, a row with an error may return to any place on the
+        surface: nearer to the nearest good row. Entries whose truth is outside of the bounds do not count: all that is
+        done moves them inside. Nor do as many rows without an error as there are with one, those that move most: as
+        many again may be wrong, and nobody knows.
         """
-        truth, copy = self.truth, self.rows
-        wrong = (copy != truth).any(axis=1)
+        truth, copy, wrong = self.truth, self.rows, self.wrong
         if bounds is not None:
             outside = (truth < bounds[0]) | (truth > bounds[1])
             copy, A = (np.where(outside, truth, B) for B in (copy, A))
         before, after = (np.square((B - truth) / unit).sum(axis=1) for B in (copy, A))
+        good = np.delete(np.arange(len(truth)), wrong)
+        harm = np.sort((after - before)[good])[: max(len(good) - len(wrong), 0)]
         if along:
-            good = truth[~wrong] / unit
-            before[wrong], after[wrong] = (squared_distances(B[wrong] / unit, good).min(axis=1) for B in (copy, A))
-        gain: Array = before - after
-        lost = np.flatnonzero(~wrong & (gain < 0))
-        gain[lost[np.argsort(gain[lost])[: int(wrong.sum())]]] = 0.0
-        return gain
+            before[wrong], after[wrong] = (
+                squared_distances(B[wrong] / unit, truth[good] / unit).min(axis=1) for B in (copy, A)
+            )
+        return (before - after)[wrong], -float(harm.sum())
 
 
-def surely_gains(gain: Array) -> bool:
-    """Return whether the mean gain of a row exceeds 0 by `SURE` standard errors."""
-    return bool(gain.mean() > SURE * gain.std() / np.sqrt(len(gain)))
+def surely_gains(copies: Sequence[tuple[Array, float]]) -> bool:
+    """Return whether what several copies gain, on the mean, exceeds 0 by `SURE` standard errors over the errors."""
+    each = np.mean([gain for gain, _ in copies], axis=0)
+    total = float(each.sum() + np.mean([others for _, others in copies]))
+    return total > (SURE * float(np.std(each, ddof=1) * np.sqrt(len(each))) if len(each) > 1 else 0.0)

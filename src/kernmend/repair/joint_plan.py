@@ -86,11 +86,16 @@ class Plan:
             return self
         X = self.problem.filled.astype(np.float64, copy=False)
         changed = replaced_entries(X, A) if self.problem.model.by_entry else None
-        copy, unit = Copy.of(X, A, self.flags, changed, self.seed), Units.of("auto", X, bounded=True).size(X)
-        problem = Problem.of(copy.rows.astype(self.problem.X.dtype), self.problem.sizes.kernel, self.problem.model)
-        mended = solve(self.of_rows(problem, Detector.fit(copy.rows)[1].rows))
-        of_all, sure = (copy.gains(mended, unit, bounds, along=along) for along in (False, self.opening.along))
-        if of_all.mean() > 0 and surely_gains(sure):
+        unit, known, sure = Units.of("auto", X, bounded=True).size(X), 0.0, []
+        for copy in Copy.several(X, A, self.flags, changed, self.seed):
+            problem = Problem.of(copy.rows.astype(self.problem.X.dtype), self.problem.sizes.kernel, self.problem.model)
+            flags = Detector.fit(copy.rows)[1].rows
+            flags[copy.wrong] = True  # all errors were found in the data
+            mended = solve(self.of_rows(problem, flags))
+            gain, others = copy.gains(mended, unit, bounds)
+            known += float(gain.sum()) + others
+            sure.append(copy.gains(mended, unit, bounds, along=self.opening.along))
+        if known > 0 and surely_gains(sure):
             return self
         return self.without("on rows with errors at known places it harms as much as it mends")
 
