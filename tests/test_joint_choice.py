@@ -7,7 +7,7 @@ import pytest
 
 import kernmend
 from kernmend import KernelLowRank, NothingMendedWarning
-from kernmend.datasets import make_circle, make_cubic_surface
+from kernmend.datasets import make_circle, make_cubic_surface, make_surface
 from kernmend.datasets.corruption import uniform_outliers
 from kernmend.detect import Detector
 from kernmend.linalg.coordinates import Span
@@ -66,6 +66,15 @@ def test_a_fit_does_not_return_outliers_that_a_trial_brings_back_to_where_they_w
     est = KernelLowRank().fit(X)
     left = surface.distance(est.recovered_[bad]).mean() / surface.distance(X[bad]).mean()
     assert left < 0.1  # 0.4 from two thirds of the way
+
+
+def test_outliers_of_a_sphere_are_mended_as_rows():
+    """One of three entries changed brings them back to it, far from where they were: all stayed."""
+    surface = make_surface("sphere", random_state=73)
+    X, _ = uniform_outliers(surface.X, 0.1, random_state=173)
+    bad = surface.distance(X) > 0.1
+    A = KernelLowRank(tol=1e-4).fit(X).recovered_
+    assert surface.distance(A[bad]).mean() < 0.1 * surface.distance(X[bad]).mean()
 
 
 def test_summary_and_report_say_how_it_was_chosen(mended):

@@ -1,8 +1,8 @@
 """Entries that are hidden and predicted by the Schatten path: whether what it changes are gross errors.
 
 Where every row may have wrong entries, none is known to be good. Some observed entries are hidden and filled in by the
-same path. What it leaves should be predicted clearly better than what it changes, and all of them better than a linear
-model of the other entries of their rows does: else the path draws in what it does not describe.
+same path. If it replaced all entries by such predictions, what that costs on those which it leaves should be clearly
+less than what it gains on those which it changes: else it draws in what it does not describe.
 """
 
 import numpy as np
@@ -12,9 +12,8 @@ from kernmend._typing import Array
 from kernmend.repair.joint import ENTRIES_EPS, Problem, solve_schatten
 
 HIDDEN, HIDINGS, HIDDEN_ITERATIONS = 0.1, 3, 60
-"""Share of the entries that are hidden at a time, how often, and iterations of each round to predict them. With 0.05
-the ratios of surfaces and clean tables that `TOLD` tells apart are 0.182 at most and 0.211 at least, with 0.1 0.164 and
-0.235; with 20 iterations half of the entries of a cubic surface wrong are predicted too badly to tell them."""
+"""Share of the entries that are hidden at a time, how often, and iterations of each round to predict them: with 20 half
+of the entries of a cubic surface wrong are predicted too badly to tell them."""
 PATH_ROWS = 300
 """Rows of a trial of the Schatten path, at most."""
 
