@@ -302,8 +302,8 @@ def _surface(name: str, seed: int) -> list[float]:
 def real(seeds: range, options: argparse.Namespace) -> None:
     """Print what is left of errors injected into real tables, where good entries may be harmed."""
     print("\n## Errors in real tables\n")
-    print(f"Rows at random, {TABLE_ROWS} at most, errors in a twentieth of them: squared error in units of each column's")
-    print(f"spread over that of the untouched table, median (largest) over seeds {min(seeds)}-{max(seeds)}.\n")
+    print(f"Rows at random, {TABLE_ROWS} at most, errors in a twentieth of them: squared error in units of each")
+    print(f"column's spread over that of the untouched table, median (largest) over seeds {min(seeds)}-{max(seeds)}.\n")
     words = [", ".join(f"{key}={value!r}" for key, value in given.items()) for given in TABLE_MODELS]
     print(f"| table | errors | `KernelRecovery()` | {' | '.join(words)} |")
     print("|---|---|---|" + "---|" * len(words))
