@@ -290,6 +290,18 @@ def test_the_path_of_many_rows_has_to_be_asked_for(monkeypatch):
     assert not asked._path(X, None).nothing
 
 
+def test_the_path_of_columns_of_amounts_has_to_be_asked_for():
+    """Most entries of wages and sales in units of their own changed, to five times the error of doing nothing."""
+    X = make_cubic_surface(80, 10, random_state=0)
+    X[:, 0] = np.exp(2.0 * np.random.default_rng(0).standard_normal(80))
+    auto, asked = (
+        joint_plan.Planner("rbf", "auto", 2.0, "auto", "auto", "auto", "entries", penalty, False, 0)
+        for penalty in ("auto", "schatten")
+    )
+    assert "amounts" in auto._path(X, None).reason
+    assert "amounts" not in asked._path(X, None).reason
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 @pytest.mark.parametrize(("n", "d", "seed"), [(100, 20, 72), (100, 20, 11), (80, 10, 11), (100, 6, 12)])
 def test_a_clean_surface_comes_back_bit_for_bit_with_errors_of_entries(n, d, seed, kernel):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kernmend._typing import Array
 from kernmend.detect import Detector
+from kernmend.detect.columns import Logarithms
 from kernmend.detect.detector import COLUMNS_PER_ROW
 from kernmend.model.errors import EntryError, KernelError, RowError, RowSum, error_model
 from kernmend.model.kernels import Kernel, Polynomial, auto_gamma, make_kernel
@@ -196,6 +197,9 @@ class Planner:
             return plan.without("there are too many columns for so few rows to tell single wrong entries")
         if self.penalty == "auto" and X.shape[0] > PATH_ROWS:
             return plan.without("there are too many rows to look at single entries by penalty='schatten' unasked")
+        if self.penalty == "auto" and Logarithms.of(filled.astype(np.float64, copy=False)).offset.any():
+            # Rows with large amounts lie far apart, and most of their right entries would be drawn in.
+            return plan.without("columns of amounts lie too far apart to tell single wrong entries")
         cost = path_cost(filled.astype(np.float64, copy=False), kernel, model, None, self.seed)
         plan = replace(plan, lam=schatten_lam(X, model), cost=cost, reason=_words(cost))
         return plan if cost <= PREDICTED else plan.without("entries cannot be told from the others of their rows")
