@@ -302,15 +302,17 @@ def _surface(name: str, seed: int) -> list[float]:
 def real(seeds: range, options: argparse.Namespace) -> None:
     """Print what is left of errors injected into real tables, where good entries may be harmed."""
     print("\n## Errors in real tables\n")
-    print(f"Rows at random, {TABLE_ROWS} at most, errors in a twentieth of them: squared error in units of each")
-    print(f"column's spread over that of the untouched table, median (largest) over seeds {min(seeds)}-{max(seeds)}.\n")
+    print(
+        f"Rows at random, {TABLE_ROWS} at most, errors in a twentieth of them, seeds {min(seeds)}-{max(seeds)}: squared"
+    )
+    print("error in units of each column's spread over that of the untouched table, median (and largest).\n")
     words = [", ".join(f"{key}={value!r}" for key, value in given.items()) for given in TABLE_MODELS]
     print(f"| table | errors | `KernelRecovery()` | {' | '.join(words)} |")
     print("|---|---|---|" + "---|" * len(words))
     for name, table in tables().items():
         for kind in TABLE_ERRORS if options.only in name else ():
             left = np.array([_table(table, kind, seed) for seed in seeds])
-            cells = (f"{np.median(each):.2f} ({each.max():.2f})" for each in left.T)
+            cells = (f"{np.median(each):.2f}" + f" ({each.max():.2f})" * (len(seeds) > 1) for each in left.T)
             print(f"| {name if name in CHOOSE else f'{name}, reported'} | {kind} | {' | '.join(cells)} |", flush=True)
 
 
