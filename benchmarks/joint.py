@@ -302,10 +302,8 @@ def _surface(name: str, seed: int) -> list[float]:
 def real(seeds: range, options: argparse.Namespace) -> None:
     """Print what is left of errors injected into real tables, where good entries may be harmed."""
     print("\n## Errors in real tables\n")
-    print(
-        f"Rows at random, {TABLE_ROWS} at most, errors in a twentieth of them, seeds {min(seeds)}-{max(seeds)}: squared"
-    )
-    print("error in units of each column's spread over that of the untouched table, median (and largest).\n")
+    print(f"Rows at random, {TABLE_ROWS} at most, errors in a twentieth of them, seeds {min(seeds)}-{max(seeds)}:")
+    print("squared error in units of each column's spread over that of the untouched table, median (and largest).\n")
     words = [", ".join(f"{key}={value!r}" for key, value in given.items()) for given in TABLE_MODELS]
     print(f"| table | errors | `KernelRecovery()` | {' | '.join(words)} |")
     print("|---|---|---|" + "---|" * len(words))
