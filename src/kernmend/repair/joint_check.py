@@ -21,7 +21,7 @@ from kernmend.solvers.active import MANY_ROWS
 
 SURE = 1.645
 """Standard errors over the injected errors by which the gain must exceed 0, as no gain at all does in 5 % of cases: one
-that one error makes alone has 1, one that two of eleven make 1.5. With 2 five outliers of a circle of 60 points stay."""
+that one error makes alone has 1, one that two of eleven make 1.5. With 2 five outliers of a circle of 60 stay."""
 ERRORS = 16
 """Errors to try, at least, on several copies if need be: how well one is mended depends on the row that it is in."""
 
