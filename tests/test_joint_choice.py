@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn import linear_model
 
 import kernmend
 from kernmend import KernelLowRank, NothingMendedWarning
-from kernmend.datasets import make_circle, make_cubic_surface
+from kernmend.datasets import make_circle, make_cubic_surface, make_surface
 from kernmend.datasets.corruption import uniform_outliers
 from kernmend.detect import Detector
 from kernmend.linalg.coordinates import Span
@@ -27,7 +26,7 @@ from kernmend.repair.joint_choice import (
     rbf_kernels,
 )
 from kernmend.repair.joint_entries import PAIRS, find_entries
-from kernmend.repair.joint_hidden import column_units, linear_prediction, predict_hidden
+from kernmend.repair.joint_hidden import column_units, cost_of_hidden
 from kernmend.repair.joint_trial import START, Trial, inject, mend_first, start_of
 from kernmend.repair.mender import Mender, Settings
 
@@ -67,6 +66,15 @@ def test_a_fit_does_not_return_outliers_that_a_trial_brings_back_to_where_they_w
     est = KernelLowRank().fit(X)
     left = surface.distance(est.recovered_[bad]).mean() / surface.distance(X[bad]).mean()
     assert left < 0.1  # 0.4 from two thirds of the way
+
+
+def test_outliers_of_a_sphere_are_mended_as_rows():
+    """One of three entries changed brings them back to it, far from where they were: all stayed."""
+    surface = make_surface("sphere", random_state=73)
+    X, _ = uniform_outliers(surface.X, 0.1, random_state=173)
+    bad = surface.distance(X) > 0.1
+    A = KernelLowRank(tol=1e-4).fit(X).recovered_
+    assert surface.distance(A[bad]).mean() < 0.1 * surface.distance(X[bad]).mean()
 
 
 def test_summary_and_report_say_how_it_was_chosen(mended):
@@ -175,7 +183,7 @@ def test_lam_follows_the_pulls_on_good_rows_where_there_are_more_than_in_a_trial
     assert choice.lam == pytest.approx(np.sqrt(np.median(f[~bad]) * np.median(f[bad])))
     assert choice.lam < min(setting.force for setting in choice.tried)
     assert "midway between the pulls" in choice.reason
-    given = {"kernel": choice.kernel, "rho": choice.rho, "init": choice.start, "tol": 1e-4}
+    given = {"kernel": choice.kernel, "rho": choice.rho, "init": choice.opening.start(X, bad), "tol": 1e-4}
     left = {lam: np.sum((KernelLowRank(lam=lam, **given).fit(X).recovered_ - truth) ** 2) for lam in (choice.lam, 0.97)}
     assert left[choice.lam] < 0.06 * np.sum((X - truth) ** 2)
     assert left[0.97] > 2 * left[choice.lam]  # that of the trial
@@ -240,27 +248,13 @@ def test_hidden_entries_are_predicted_well_where_the_others_are_grossly_wrong(mo
     wrong[rng.random(wrong.shape) < 0.03] = np.nan
     monkeypatch.setattr(joint_hidden, "PATH_ROWS", 90)
     monkeypatch.setattr(joint_hidden, "HIDDEN_ITERATIONS", 30)
-    ratios = []
+    costs = []
     for X in (wrong, plane):
         problem, A, lam = path(X)
-        ratios.append(predict_hidden(problem, A, joint_plan.replaced_entries(X, A), lam, 0).kept)
-    assert ratios[0] < 0.5 * joint_plan.TOLD
-    assert ratios[1] > joint_plan.TOLD
-    assert predict_hidden(problem, A, np.zeros(A.shape, dtype=bool), lam, 0).kept == 1.0
-
-
-def test_a_linear_prediction_leaves_its_row_out_of_the_fit():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 5)) * [1.0, 10.0, 1.0, 1.0, 1.0]
-    X[0, 1] = np.nan
-    predicted = linear_prediction(X)
-    others = np.delete(np.arange(40), 7)
-    Z, middle, unit = np.where(np.isnan(X), np.nanmedian(X, axis=0), X), np.nanmedian(X, axis=0), column_units(X)
-    Z = (Z - middle) / unit
-    fitted = linear_model.Ridge(alpha=1.0).fit(np.delete(Z[others], 2, axis=1), Z[others, 2])
-    direct = fitted.predict(np.delete(Z[7:8], 2, axis=1))[0] * unit[2] + middle[2]
-    assert abs(predicted[7, 2] - direct) < 0.1 * unit[2]
-    assert np.nanmedian(np.abs(predicted - X) / unit) < 0.1
+        costs.append(cost_of_hidden(problem, A, joint_plan.replaced_entries(X, A), lam, 0))
+    assert costs[0] < 0.5 * joint_plan.TOLD
+    assert costs[1] > joint_plan.TOLD
+    assert cost_of_hidden(problem, A, np.zeros(A.shape, dtype=bool), lam, 0) == np.inf
 
 
 def test_units_of_columns():
@@ -294,6 +288,18 @@ def test_the_path_of_many_rows_has_to_be_asked_for(monkeypatch):
     assert plan.nothing
     assert "too many rows" in plan.reason
     assert not asked._path(X, None).nothing
+
+
+def test_the_path_of_columns_of_amounts_has_to_be_asked_for():
+    """Most entries of wages and sales in units of their own changed, to five times the error of doing nothing."""
+    X = make_cubic_surface(80, 10, random_state=0)
+    X[:, 0] = np.exp(2.0 * np.random.default_rng(0).standard_normal(80))
+    auto, asked = (
+        joint_plan.Planner("rbf", "auto", 2.0, "auto", "auto", "auto", "entries", penalty, False, 0)
+        for penalty in ("auto", "schatten")
+    )
+    assert "amounts" in auto._path(X, None).reason
+    assert "amounts" not in asked._path(X, None).reason
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])

@@ -245,18 +245,26 @@ class KernelLowRank(KernelModel):
 
         `nuclear` are further arguments of `solve_nuclear`.
         """
-        init = plan.start if isinstance(init, str) and init == "auto" else init
-        max_iter = self.max_iter * (len(ENTRIES_EPS) if plan.schatten else 1)
-        with self._progress("mending", max_iter) as progress:
-            common: dict[str, Any] = {"init": init, "bounds": bounds, "tol": self.tol, "max_iter": max_iter}
-            if plan.lam is None:
-                return plan, plan.unchanged()
-            if plan.rho is None:
-                result = solve_schatten(plan.problem, lam=plan.lam, callback=progress, **common)
-            else:
-                problem = plan.solved.in_working_dtype(plan.rho)
-                result = solve_nuclear(problem, rho=plan.rho, lam=plan.lam, callback=progress, **common, **nuclear)
-        plan = plan.after(result.A, bounds)
+        if plan.lam is None:
+            return plan, plan.unchanged()
+        starts = isinstance(init, str) and init == "auto"
+
+        def solve(plan: Plan, init: Any, given: dict[str, Any], description: str) -> SolverResult:
+            max_iter = self.max_iter * (len(ENTRIES_EPS) if plan.schatten else 1)
+            with self._progress(description, max_iter) as progress:
+                common: dict[str, Any] = {"init": init, "bounds": bounds, "tol": self.tol, "max_iter": max_iter}
+                common |= {"lam": plan.lam, "callback": progress}
+                if plan.rho is None:
+                    return solve_schatten(plan.problem, **common)
+                return solve_nuclear(plan.solved.in_working_dtype(plan.rho), rho=plan.rho, **common, **given)
+
+        def of_copy(plan: Plan) -> Array:
+            """Return what the fit makes of a copy, which no Gram matrix was given for."""
+            given = {key: value for key, value in nuclear.items() if key in ("solver", "seed")}
+            return solve(plan, plan.start if starts or not isinstance(init, str) else init, given, "trying it").A
+
+        result = solve(plan, plan.start if starts else init, nuclear, "mending")
+        plan = plan.checked(result.A, bounds, of_copy)
         return plan, plan.unchanged() if plan.nothing else result
 
     def _store(self, plan: Plan, result: SolverResult, bounds: tuple[Array, Array] | None) -> None:
@@ -270,10 +278,10 @@ class KernelLowRank(KernelModel):
         self.outliers_, self.threshold_ = self.outlier_scores_ > MOVED, MOVED
         if problem.model.by_entry:
             self.entry_outliers_ = replaced_entries(problem.X, self.recovered_)
-        given = self.rho_ is not None and plan.entries is None
+        given = self.rho_ is not None and plan.opening.entries is None
         fixed = (self.lam_, cutoff_from_rho(self.rho_)) if given and self.rho_ is not None else (None, None)
         self._mender = Mender(result.A.astype(np.float64, copy=False), bounds, *fixed)
-        self._settings = plan.entries or Settings(self.kernel_, 1e-5, problem.model, 0.5)
+        self._settings = plan.opening.entries or Settings(self.kernel_, 1e-5, problem.model, 0.5)
 
     def _enter(self, X: Array) -> Array:
         return np.ascontiguousarray(self._units.enter(X), dtype=np.float64)

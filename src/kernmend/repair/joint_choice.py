@@ -71,6 +71,32 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Opening:
+    """What is done to rows that look wrong before the joint model is solved.
+
+    `first` says how they are mended once, None where they start as they are; `entries` how wrong entries are found and
+    filled in for good, None where rows are held where the data has them. `along` says that the place of a row along its
+    surface cannot be known.
+    """
+
+    first: Settings | None = None
+    entries: Settings | None = None
+    along: bool = False
+
+    def start(self, X: Array, wrong: NDArray[np.bool_]) -> Array:
+        """Return where the joint model starts on rows of which some look wrong."""
+        if not wrong.any() or wrong.all():
+            return X.copy()
+        if self.entries is not None:
+            return fill_entries(X, wrong, self.entries)
+        out = X.copy()
+        if self.first is None:
+            return out
+        out[wrong] = start_of(Mender(X[~wrong]), X[wrong], self.first)
+        return onto_span(out, X)
+
+
+@dataclass(frozen=True)
 class Choice:
     """What was chosen. `rho` and `lam` are None where it is best to do nothing; `cost` is that of the best setting."""
 
@@ -82,12 +108,8 @@ class Choice:
     reason: str
     flags: NDArray[np.bool_] | None = field(default=None, repr=False)
     """The rows that were found wrong."""
-    start: Array | None = field(default=None, repr=False)
-    """The rows with the wrong ones on their way to where they are mended once: where the model starts."""
-    observed: Array | None = field(default=None, repr=False)
-    """The rows with wrong entries filled in, where single entries are wrong: what the model takes them for."""
-    entries: Settings | None = None
-    """How these entries were found and filled in."""
+    opening: Opening = field(default_factory=Opening, repr=False)
+    """What is done to the wrong rows before the model is solved."""
     tried: dict[Setting, float] = field(default_factory=dict, repr=False)
 
 
@@ -163,7 +185,8 @@ def choose(
     nothing = Choice(kernels[0], errors[0], None, None, 1.0, "no row was found wrong")
     if not flags.any() or int((~flags).sum()) < FEWEST_GOOD:
         return nothing
-    search = Search(Trial.of(X, flags, detector, seed), tuple(kernels), rho, lam, callback)
+    trial = Trial.of(X, flags, detector, seed, entries=any(error.by_entry for error in errors))
+    search = Search(trial, tuple(kernels), rho, lam, callback)
     best = search.best(errors)
     cost = search.cost(best)
     if cost > WORTH:
@@ -175,16 +198,10 @@ def choose(
     if final != best:
         reason += ", with lam midway between the pulls on good and on wrong rows"
     rho, lam = search.rho(best), search.lam(final, Problem.of(X, best.kernel, best.held))
-    choice = Choice(best.kernel, best.error, rho, lam, cost, reason, flags, X.copy(), tried=search.tried)
+    opening = Opening(None if best.error.by_entry else search.trial.first, along=search.trial.near is not None)
     if best.filled and search.entries is not None:
-        settings = search.entries[0]
-        start, reason = fill_entries(X, flags, settings), f"{reason}, with wrong entries filled in before"
-        return replace(choice, reason=reason, start=start, observed=start, entries=settings)
-    if best.error.by_entry:
-        return choice
-    start = X.copy()
-    start[flags] = start_of(Mender(X[~flags]), X[flags], search.trial.first)
-    return replace(choice, start=onto_span(start, X))
+        opening, reason = Opening(None, search.entries[0]), f"{reason}, with wrong entries filled in before"
+    return Choice(best.kernel, best.error, rho, lam, cost, reason, flags, opening, search.tried)
 
 
 @dataclass

@@ -1,36 +1,21 @@
 """Entries that are hidden and predicted by the Schatten path: whether what it changes are gross errors.
 
 Where every row may have wrong entries, none is known to be good. Some observed entries are hidden and filled in by the
-same path. What it leaves should be predicted clearly better than what it changes, and all of them better than a linear
-model of the other entries of their rows does: else the path draws in what it does not describe.
+same path. If it replaced all entries by such predictions, what that costs on those which it leaves should be clearly
+less than what it gains on those which it changes: else it draws in what it does not describe.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
-from kernmend.detect.entries import Conditional
 from kernmend.repair.joint import ENTRIES_EPS, Problem, solve_schatten
 
 HIDDEN, HIDINGS, HIDDEN_ITERATIONS = 0.1, 3, 60
-"""Share of the entries that are hidden at a time, how often, and iterations of each round to predict them. With 0.05
-the ratios of surfaces and clean tables that `TOLD` tells apart are 0.182 at most and 0.211 at least, with 0.1 0.164 and
-0.235; with 20 iterations half of the entries of a cubic surface wrong are predicted too badly to tell them."""
+"""Share of the entries that are hidden at a time, how often, and iterations of each round to predict them: with 20 half
+of the entries of a cubic surface wrong are predicted too badly to tell them."""
 PATH_ROWS = 300
 """Rows of a trial of the Schatten path, at most."""
-
-
-class Predicted(NamedTuple):
-    """How well hidden entries are predicted: ratios of medians of errors, below 1 where the path is right.
-
-    `kept` is the error on the entries that the path leaves over that on those which it changes, 1 where no entry of
-    either kind can be hidden; `linear` the error on all over that of a linear prediction from the rest of their rows.
-    """
-
-    kept: float
-    linear: float
 
 
 def column_units(X: Array) -> Array:
@@ -40,13 +25,15 @@ def column_units(X: Array) -> Array:
     return out
 
 
-def predict_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: float, seed: int) -> Predicted:
-    """Return how well the Schatten path predicts hidden entries that it leaves, over those that it changes.
+def cost_of_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: float, seed: int) -> float:
+    """Return what it costs to replace all entries by what the Schatten path predicts, over what doing nothing costs.
 
-    Where gross errors are what it changes, the others are predicted well. Where it changes what is merely noise,
-    changed entries are the larger residuals of one distribution, whose lower and upper halves have medians in the ratio
-    0.28 if it is normal. For that, errors are in units of the typical one of their column: columns that can hardly be
-    predicted are changed most. For the comparison with a linear prediction they are in units of its middle two thirds.
+    The first is the error of hidden entries that the path leaves, which are taken for right, times the number of all;
+    the second is that of hidden entries that it changes, times their number. Both errors are medians, in units of the
+    typical error of each column: columns that can hardly be predicted are changed most. At most half of all count as
+    changed: beyond, what is left of the noise tells nothing. Infinite where no entry of either kind can be hidden.
+    Where the path changes what is merely noise, changed entries are the larger residuals of one distribution, and the
+    cost is 0.6 or more if it is normal.
 
     Parameters
     ----------
@@ -61,30 +48,20 @@ def predict_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: 
     some = np.sort(rng.permutation(len(A))[:PATH_ROWS])
     rows, changed, start = problem.X[some].astype(np.float64), changed[some], A[some].astype(np.float64)
     turn = rng.permutation(rows.size).reshape(rows.shape) / (HIDDEN * rows.size)
-    off, linear, unit = np.full(rows.shape, np.nan), np.full(rows.shape, np.nan), column_units(rows)
+    off, unit = np.full(rows.shape, np.nan), column_units(rows)
     for hiding in range(HIDINGS):
         hidden = (turn.astype(np.intp) == hiding) & ~np.isnan(rows)
         hidden &= ~(np.isnan(rows) | hidden).all(axis=1, keepdims=True)
-        seen = np.where(hidden, np.nan, rows)
-        held = Problem.of(seen, problem.sizes.kernel, problem.model)
+        held = Problem.of(np.where(hidden, np.nan, rows), problem.sizes.kernel, problem.model)
         begin, most = np.where(hidden, held.filled, start), len(ENTRIES_EPS) * HIDDEN_ITERATIONS
         result = solve_schatten(held, lam=lam, init=begin, round_iter=HIDDEN_ITERATIONS, max_iter=most, tol=1e-5)
         off[hidden] = np.abs((result.A - rows) / unit)[hidden]
-        linear[hidden] = np.abs((linear_prediction(seen) - rows) / unit)[hidden]
     known = ~np.isnan(off)
-    tiny = float(np.finfo(np.float64).tiny)
     columns = zip(off.T, known.T, strict=True)
     typical = np.array([float(np.median(errors[there])) if there.any() else 1.0 for errors, there in columns])
     relative = off / np.where(typical > 0, typical, 1.0)
-    kinds = [relative[which & known] for which in (~changed, changed)]
-    kept = 1.0
-    if min(kind.size for kind in kinds) > 0:
-        kept = float(np.median(kinds[0])) / max(float(np.median(kinds[1])), tiny)
-    return Predicted(kept, float(np.median(off[known])) / max(float(np.median(linear[known])), tiny))
-
-
-def linear_prediction(X: Array) -> Array:
-    """Return what a ridge regression on the other entries of its row, fitted without that row, says of each entry."""
-    middle, unit = np.nanmedian(X, axis=0), column_units(X)
-    Z = (X - middle) / unit
-    return np.asarray(Conditional.of(Z).predict(Z, np.arange(len(Z))) * unit + middle)
+    left, replaced = (relative[which & known] for which in (~changed, changed))
+    if min(left.size, replaced.size) == 0:
+        return float("inf")
+    gained = float(np.median(replaced)) * min(float(changed[~np.isnan(rows)].mean()), 0.5)
+    return float(np.median(left)) / max(gained, float(np.finfo(np.float64).tiny))

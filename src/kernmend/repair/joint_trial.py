@@ -87,14 +87,15 @@ class Trial:
     unit: float | Array = 1.0
 
     @classmethod
-    def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int) -> "Trial":
+    def of(cls, X: Array, flags: NDArray[np.bool_], detector: Detector, seed: int, *, entries: bool = True) -> "Trial":
         """Return errors like those of the flagged rows on good ones; the flagged rows themselves if these say no more.
 
-        That is so where features are few and rows are wrong as a whole.
+        That is so where features are few and rows are wrong as a whole, or would be mended so: no error model of
+        `entries` is asked for. With three features one changed entry brings most rows back to a surface.
         """
         good, flagged = in_order(X[~flags]), in_order(X[flags])
-        injection = Evidence(Mender(good), flagged, detector).hold_out(seed)
-        first, most = first_settings(injection), axes(X).rows
+injection = Evidence(Mender(good), flagged, detector).hold_out(seed)
+        first, most = first_settings(injection, entries=entries), axes(X).rows
         if X.shape[1] < MANY_FEATURES and not first.error.by_entry:
             rng = np.random.default_rng(seed)
             keep = min(1.0, most / len(X))
@@ -144,10 +145,11 @@ class Trial:
         return self.left(self.rows)
 
 
-def first_settings(injection: Injection) -> Settings:
+def first_settings(injection: Injection, *, entries: bool) -> Settings:
     """Return how the flagged rows are mended before anything is known: far enough to see what is wrong with them."""
-    width = 0.1 if injection.held.shape[1] >= MANY_FEATURES else 1.0
-    return injection.first_settings(RBF(width * auto_gamma(injection.mender.L)), entries=True)
+    many = injection.held.shape[1] >= MANY_FEATURES
+    kernel = RBF((0.1 if many else 1.0) * auto_gamma(injection.mender.L))
+    return injection.first_settings(kernel, entries=entries or many)
 
 
 def inject(held: Array, donors: Array, mended: Array, *, by_entry: bool) -> Array:
