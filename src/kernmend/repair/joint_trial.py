@@ -94,7 +94,7 @@ class Trial:
         `entries` is asked for. With three features one changed entry brings most rows back to a surface.
         """
         good, flagged = in_order(X[~flags]), in_order(X[flags])
-injection = Evidence(Mender(good), flagged, detector).hold_out(seed)
+        injection = Evidence(Mender(good), flagged, detector).hold_out(seed)
         first, most = first_settings(injection, entries=entries), axes(X).rows
         if X.shape[1] < MANY_FEATURES and not first.error.by_entry:
             rng = np.random.default_rng(seed)
