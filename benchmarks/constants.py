@@ -35,7 +35,7 @@ MODULES: tuple[ModuleType, ...] = (columns, detector, entries, groups, rows, sco
 INF = float("inf")
 # What stands in place of each constant.
 INSTEAD: dict[str, Any] = {
-    "ENDS": 0.5, "GAIN": INF, "ALPHA": 0.5, "TESTS": 1, "COLUMNS_PER_ROW": INF, "OTHERS": 1.0, "SLOPE": 1.0,
+    "ENDS": 0.5, "GAIN": INF, "ALPHA": 0.5, "TESTS": 1, "COLUMNS_PER_ROW": INF, "OTHERS": 1.0,
     "RIDGE": 1e-6, "CONSTANT": 1.0, "MAXIMA": (0.1, 0.9), "LEAST": 0.0,
     "SKEW": (-0.5, 0.7), "FEW_DIMENSIONS": (0.0, 0.0), "SCALE_SD": 1.0, "SHARES": np.geomspace(0.004, 0.1, 7),
     "PRIOR_SHARES": np.append(0.1, np.full(7, 0.9 / 7)),

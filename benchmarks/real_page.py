@@ -144,6 +144,11 @@ def entries_cell(results: Results) -> str:
     )
 
 
+def ranking_cells(results: Results) -> list[str]:
+    """Return the mean F1 of own flags, that with the share told, and the AUC, of cases with wrong rows."""
+    return [figure(mean(values(results, name))) for name in ("f1", "f1_told", "auc")]
+
+
 def worst_cell(results: Results) -> str:
     names = {r.name for r in results}
     shares = [mean(values([r for r in results if r.name == name], "good_flagged")) for name in names]
@@ -255,6 +260,16 @@ SECTIONS: list[tuple[str, str, str, Callable[[Results], list[Line]]]] = [
 ]
 
 
+RANKING = """\
+Whoever is told how many rows are wrong still has only the order of the scores: as many of the highest as there are
+wrong rows are then flagged. Where that F1 is low, no threshold makes ours high: rows of another kind are wanted by the
+label, but are not the farthest out, or errors are smaller than what good rows differ by. Where it is high and that of
+our own flags is not, the scores of the wrong rows are not far enough from those of the good ones to tell, without the
+share, that they are not the upper end of these.
+
+"""
+
+
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
@@ -266,6 +281,7 @@ def page(records: Sequence[Record], command: str) -> str:
     parts = ["# Real data with a known truth\n", made_by(runs, command), *introduction]
     for title, group, meaning, lines in SECTIONS:
         parts += section(title, [r for r in results if r.group == group], meaning, lines)
+    parts += ["## What the order of the scores allows\n", ranking(results)]
     parts += ["## CPU seconds of our method\n", seconds(results), "## Failures\n", failures(results)]
     return "\n".join(parts)
 
@@ -305,6 +321,22 @@ def comparison(results: Results, lines: Sequence[Line]) -> str:
         [line.words, str(sizes[k]), *(cells[column][k] for column in shown)] for k, line in enumerate(lines) if sizes[k]
     ]
     return table(["", "cases", *(f"{name}, told" if name in TOLD else name for name in shown)], body)
+
+
+def ranking(results: Results) -> str:
+    """Return a table of the last version of our code: F1 of its flags, F1 if it were told the share, for each line."""
+    column = [name for name in columns_of(results) if name not in METHODS][-1:]
+    body = []
+    for title, group, _, lines in SECTIONS:
+        if title == "Entries of tables":
+            continue
+        for words, reported in SPLITS.items():
+            half = [r for r in results if r.group == group and r.reported == reported and r.column in column]
+            for line in lines(half):
+                cells = ranking_cells([r for r in half if line.belongs(r)])
+                if cells[0] != NOTHING:
+                    body.append([f"{title}: {line.words}", words.removeprefix("sets that "), *cells])
+    return RANKING + table(["", "sets that", "F1 of own flags", "F1 with the share told", "AUC"], body)
 
 
 def columns_of(results: Results) -> list[str]:

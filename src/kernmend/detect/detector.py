@@ -50,9 +50,6 @@ COLUMNS_PER_ROW = 0.5
 # wrong as a whole are found ("tables", shift 4: 0.80 in place of 0.82 of them), with 0.005 more good ones are taken for
 # wrong ("tables", times 100: 0.81 of those found are wrong in place of 0.86).
 OTHERS = 0.01
-# Least slope of the error of the kernel prediction, for the steps in which wrong entries are filled in. A slope of 1 is
-# safe where several are wrong, and too short steps under a wide kernel (test_one_wrong_cell_on_a_curve).
-SLOPE = 0.1
 # Factor from logarithms to the base 10, in which scores are given, to natural ones, in which u is.
 LOG10 = float(np.log(10.0))
 
@@ -212,7 +209,7 @@ class Detector:
         entries, filled = judged.wrong, judged.filled
         at = np.flatnonzero(entries.any(axis=1) & self._whole(entries, row_u))
         if at.size:
-            Y = self.rows.filled(filled[at] * self.scale + self.centre, entries[at], SLOPE)
+            Y = self.rows.filled(filled[at] * self.scale + self.centre, entries[at])
             u = self.rows.u(Y)
             better = u < row_u[at]
             filled, row_u = filled.copy(), row_u.copy()

@@ -279,24 +279,16 @@ class RowDetector:
         u[seen] = self.reference_u[nearest[seen]]
         return u
 
-    def filled(self, Y: Array, entries: NDArray[np.bool_], least_slope: float) -> Array:
+    def filled(self, Y: Array, entries: NDArray[np.bool_]) -> Array:
         """Return rows with the marked entries replaced by what the reference predicts of them, in `FILLS` steps.
 
-        The error of an entry is how far it is from the kernel prediction, which depends on the entry itself: little
-        where the other entries of the row determine it, nearly wholly under a wide kernel. The root of the error is
-        searched for by the secant method, for each entry by itself, with slopes between `least_slope` and 1.
+        The kernel prediction of a row depends on the entries that are replaced, so each step predicts them anew.
         """
         span = self.measure.span
         low, high = span.L.min(axis=0), span.L.max(axis=0)
-        before, slope, error = Y, np.ones_like(Y), np.zeros_like(Y)
-        for step in range(FILLS):
-            now = span.new_rows(Y, span.project(Y), self.measure.eps)[1]
-            moved = np.where(entries, Y - before, 0.0)
-            if step:
-                ratio = np.divide(now - error, moved, out=slope.copy(), where=moved != 0.0)
-                slope = np.clip(ratio, least_slope, 1.0)
-            before, error = Y, now
-            Y = np.where(entries, np.clip(Y - now / slope, low, high), Y)
+        for _ in range(FILLS):
+            errors = span.new_rows(Y, span.project(Y), self.measure.eps)[1]
+            Y = np.where(entries, np.clip(Y - errors, low, high), Y)
         return Y
 
     def _u(self, scores: Array, expected: Array | None) -> Array:
