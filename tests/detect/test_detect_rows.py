@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import kernmend
 from kernmend.detect.detector import Detector
-from kernmend.detect.rows import SURE, Judgement, Neighbours, RowDetector, combined, robust_slope
+from kernmend.detect.groups import TwoGroups
+from kernmend.detect.rows import SURE, Judgement, Neighbours, RowDetector, Scoring, combined, robust_slope
 from kernmend.detect.scores import LANDMARKS, NEAREST, landmarks, nearest_rows
 from kernmend.linalg.distances import squared_distances
 
@@ -265,6 +266,15 @@ def test_new_rows_get_the_scores_of_the_detector_held_against_the_same_rows():
     detector = RowDetector.fit(X, float(np.log(3 * len(X) / 0.05)), np.zeros(len(X), dtype=bool))[0]
     again = detector.against(detector.measure.span.L)
     np.testing.assert_array_equal(detector.u(X[bad]) > detector.threshold, again.u(X[bad]) > again.threshold)
+
+
+@pytest.mark.parametrize("n", [60, 300, 700])
+def test_a_limit_is_finite_where_good_scores_end_sharply(n):
+    """With a short upper tail no score is wrong with that probability, and u no longer grows at the far end."""
+    scores = -np.random.default_rng(0).exponential(1.0, n)
+    scoring = Scoring(None, scores, TwoGroups.of(scores, scores))
+    assert scoring.groups.threshold(SURE) == np.inf
+    assert scoring.limit(SURE, 9.0) == 9.0
 
 
 def test_wrong_entries_come_to_lie_on_the_surface():

@@ -141,7 +141,7 @@ class Scoring:
     def limit(self, probability: float, cap: float, *, new: bool = False) -> float:
         """Return the u above which a row, or a new one, is wrong with this probability, at most `cap`."""
         score = self.groups.threshold(probability, new=new)
-        return min(float(self.groups.u(np.array([score]))[0]), cap)
+        return min(float(self.groups.u(np.array([score]))[0]), cap) if np.isfinite(score) else cap
 
     def likelier(self, other: "Scoring") -> bool:
         """Return whether the scores are likelier than under another scoring with one parameter less (BIC).
