@@ -171,6 +171,13 @@ def test_few_errors_are_tried_on_several_copies_in_other_rows():
         np.testing.assert_allclose((copy.rows - copy.truth)[copy.wrong], (X - truth)[:3])
 
 
+def test_there_are_as_many_errors_in_a_copy_as_rows_that_look_wrong():
+    """Rounded up, 3 of 297 times 297 were 4: a fit of 300 rows failed."""
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    copy = next(Copy.several(X, X + 1.0, np.arange(300) < 3, None, 0))
+    assert len(copy.wrong) == 3
+
+
 @pytest.mark.parametrize(("rows", "nothing"), [(0, False), (4, False), (44, True)])
 def test_good_rows_of_the_copy_that_move_are_harm_unless_they_are_fewer_than_the_wrong_ones(rows, nothing):
     X, truth, flags = grossly_wrong()

@@ -56,8 +56,8 @@ class Copy(NamedTuple):
             Of the rows that get an error.
         """
         rng, truth = np.random.default_rng(seed), in_order(X[~flags])
-        share, truth = flags.sum() / len(truth), truth[np.sort(rng.permutation(len(truth))[:MANY_ROWS])]
-        count = min(math.ceil(share * len(truth)), max(1, len(truth) // 2))
+        part = truth[np.sort(rng.permutation(len(truth))[:MANY_ROWS])]
+        count, truth = min(-(-int(flags.sum()) * len(part) // len(truth)), max(1, len(part) // 2)), part
         wrong, mended = (B[flags][:count] for B in (X, A if changed is None else np.where(changed, A, X)))
         for _ in range(math.ceil(ERRORS / count)):
             copy, rows = truth.copy(), rng.permutation(len(truth))[:count]
