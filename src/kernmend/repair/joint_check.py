@@ -24,7 +24,8 @@ SURE = 1.645
 that one error makes alone has 1, one that two of eleven make 1.5. With 2 five outliers of a circle of 60 stay."""
 ERRORS = 16
 """Errors to try, at least, on several copies if need be: how well one is mended depends on the row that it is in."""
-
+CLEAR = 2.0 * SURE
+"""Standard errors by which a gain or a loss must differ from 0 for no further copy to be tried: twice what is asked."""
 
 UNSEEN = 0.5
 """Rows that may be wrong though they look right, as a share of those that look wrong: nobody flags half of covered
@@ -42,7 +43,7 @@ class Copy(NamedTuple):
     def several(
         cls, X: Array, A: Array, flags: NDArray[np.bool_], changed: NDArray[np.bool_] | None, seed: int
     ) -> "Iterator[Copy]":
-        """Yield one copy, or so many that `ERRORS` errors are tried. Of many rows it has a part.
+        """Yield one copy, or so many that `ERRORS` errors are tried, in all. Of many rows it has a part.
 
         Parameters
         ----------
@@ -56,8 +57,8 @@ class Copy(NamedTuple):
             Of the rows that get an error.
         """
         rng, truth = np.random.default_rng(seed), in_order(X[~flags])
-        share, truth = flags.sum() / len(truth), truth[np.sort(rng.permutation(len(truth))[:MANY_ROWS])]
-        count = min(math.ceil(share * len(truth)), max(1, len(truth) // 2))
+        part = truth[np.sort(rng.permutation(len(truth))[:MANY_ROWS])]
+        count, truth = min(-(-int(flags.sum()) * len(part) // len(truth)), max(1, len(part) // 2)), part
         wrong, mended = (B[flags][:count] for B in (X, A if changed is None else np.where(changed, A, X)))
         for _ in range(math.ceil(ERRORS / count)):
             copy, rows = truth.copy(), rng.permutation(len(truth))[:count]
@@ -90,5 +91,24 @@ class Copy(NamedTuple):
 def surely_gains(copies: Sequence[tuple[Array, float]]) -> bool:
     """Return whether what several copies gain, on the mean, exceeds 0 by `SURE` standard errors over the errors."""
     each = np.mean([gain for gain, _ in copies], axis=0)
-    total = float(each.sum() + np.mean([others for _, others in copies]))
-    return total > (SURE * float(np.std(each, ddof=1) * np.sqrt(len(each))) if len(each) > 1 else 0.0)
+    return total_gain(copies) > (SURE * _standard_error(each, len(each)) if len(each) > 1 else 0.0)
+
+
+def clearly_known(copies: Sequence[tuple[Array, float]]) -> bool:
+    """Return whether the copies so far gain or lose so much that others, with the errors in other rows, are not needed.
+
+    What is taken for the standard error of the sum over the errors does not fall with the number of copies: they have
+    the same errors.
+    """
+    gains = np.array([gain for gain, _ in copies])
+    return gains.size > 1 and abs(total_gain(copies)) > CLEAR * _standard_error(gains, gains.shape[1])
+
+
+def total_gain(copies: Sequence[tuple[Array, float]]) -> float:
+    """Return what copies gain on their errors and the other rows together, on the mean."""
+    return float(np.mean([gain.sum() + others for gain, others in copies]))
+
+
+def _standard_error(gains: Array, count: int) -> float:
+    """Return the standard error of the sum of so many gains."""
+    return float(np.std(gains, ddof=1) * np.sqrt(count))
