@@ -36,7 +36,9 @@ def column_units(X: Array) -> Array:
     return out
 
 
-def cost_of_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: float, seed: int) -> float:
+def cost_of_hidden(
+    problem: Problem, A: Array, changed: NDArray[np.bool_], lam: float, seed: int, share: float | None = None
+) -> float:
     """Return what it costs to replace all entries by what the Schatten path predicts, over what doing nothing costs.
 
     The first is the error of hidden entries that the path leaves, which are taken for right, times the number of all;
@@ -55,6 +57,8 @@ def cost_of_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: 
         Which entries it changed.
     seed
         Of the entries that are hidden, and of the rows if there are more than `PATH_ROWS`.
+    share
+        Of the entries that are wrong, where that is known; None takes all that changed for wrong.
     """
     rng = np.random.default_rng(seed)
     some = np.sort(rng.permutation(len(A))[:PATH_ROWS])
@@ -76,7 +80,8 @@ def cost_of_hidden(problem: Problem, A: Array, changed: NDArray[np.bool_], lam: 
     left, replaced = (relative[which & known] for which in (~changed, changed))
     if min(left.size, replaced.size) == 0:
         return float("inf")
-    gained = float(np.median(replaced)) * min(float(changed[~np.isnan(rows)].mean()), 0.5)
+    share = float(changed[~np.isnan(rows)].mean()) if share is None else share
+    gained = float(np.median(replaced)) * min(share, 0.5)
     return float(np.median(left)) / max(gained, float(np.finfo(np.float64).tiny))
 
 

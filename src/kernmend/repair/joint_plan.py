@@ -41,7 +41,8 @@ class Plan:
     `rho` is None for the Schatten path. `cost` is what the setting leaves of injected errors, as a share of what doing
     nothing leaves; NaN where nothing was chosen. `start` is the data, or the data with wrong rows half mended, as
     `opening` says. `flags` are the rows that were found wrong, where anyone looked. `observed` are the rows with wrong
-    entries filled in; then `lam` holds whole rows there. `seed` is of what is drawn at random.
+    entries filled in; then `lam` holds whole rows there. `seed` is of what is drawn at random. `asked` says that the
+    user asked for the Schatten penalty, or gave `lam`.
     """
 
     problem: Problem
@@ -56,6 +57,7 @@ class Plan:
     observed: Array | None = None
     opening: Opening = field(default_factory=Opening)
     seed: int = 0
+    asked: bool = False
 
     @property
     def solved(self) -> Problem:
@@ -85,7 +87,7 @@ class Plan:
             cost = self._cost_of_hidden(A, bounds)
             reason = "entries that would change are predicted hardly worse than the others"
             return self if cost <= TOLD else self.without(reason)
-        if self.flags is None:
+        if self.flags is None or self.asked:  # how far rows are to move was given
             return self
         X = self.problem.filled.astype(np.float64, copy=False)
         changed = replaced_entries(X, A) if self.problem.model.by_entry else None
@@ -111,16 +113,22 @@ class Plan:
         return replace(self, problem=problem, flags=flags, start=start, observed=observed)
 
     def _cost_of_hidden(self, A: Array, bounds: tuple[Array, Array] | None) -> float:
-        """Return what the Schatten path costs, by hidden entries; those outside of bounds are taken for missing."""
+        """Return what the Schatten path costs, by hidden entries; those outside of bounds are taken for missing.
+
+        Who asks for the path knows that entries are wrong: that they are few is no reason to doubt it then.
+        """
         problem, X = self.problem, self.problem.X
         outside = np.zeros(X.shape, dtype=bool) if bounds is None else (bounds[0] > X) | (bounds[1] < X)
+        if 2 * np.count_nonzero(outside) >= outside.size:
+            return 0.0  # too little is left to judge by
         unknown, lam = outside | np.isnan(X), self.lam or 0.0
         hidden = outside & ~unknown.all(axis=1, keepdims=True) & ~unknown.all(axis=0)
         if hidden.any():  # and free of bounds: drawn into them they would change what is predicted of the others
             problem = Problem.of(np.where(hidden, np.nan, X), problem.sizes.kernel, problem.model)
             most = len(ENTRIES_EPS) * HIDDEN_ITERATIONS
             A = solve_schatten(problem, lam=lam, round_iter=HIDDEN_ITERATIONS, max_iter=most, tol=1e-5).A
-        return cost_of_hidden(problem, A, replaced_entries(problem.X, A), lam, self.seed)
+        share = 0.5 if self.asked else None
+        return cost_of_hidden(problem, A, replaced_entries(problem.X, A), lam, self.seed, share)
 
     def unchanged(self) -> SolverResult:
         """Return the rows as they are, missing entries filled in, as the result of one iteration that moved nothing."""
@@ -185,11 +193,11 @@ class Planner:
     def _path(self, X: Array, lam: float | None) -> Plan:
         """Return the plan of the Schatten path, or to do nothing where it cannot tell wrong entries."""
         model = next((error for error in self._errors(X) if error.by_entry), self._errors(X)[0])
-        filled, width = _filled(X), ENTRIES_WIDTH
+        filled, width, asked = _filled(X), ENTRIES_WIDTH, self.penalty == "schatten"
         kernel = make_kernel(
             self.kernel, filled, gamma=self.gamma, degree=self.degree, coef0=self._coef0(X), width=width
         )
-        plan = Plan(Problem.of(X, kernel, model), None, lam, schatten=True, seed=self.seed)
+        plan = Plan(Problem.of(X, kernel, model), None, lam, schatten=True, seed=self.seed, asked=asked)
         if lam is not None:
             return plan
         if not model.by_entry:
@@ -220,7 +228,7 @@ class Planner:
         plan = Plan(problem, choice.rho, choice.lam, choice.reason, choice.cost, flags=choice.flags, seed=self.seed)
         if choice.flags is None:
             return plan
-        return replace(plan, opening=choice.opening).of_rows(problem, choice.flags)
+        return replace(plan, opening=choice.opening, asked=lam is not None).of_rows(problem, choice.flags)
 
     def _kernels(self, filled: Array) -> list[Kernel]:
         """Return the kernels to choose from."""
