@@ -4,7 +4,7 @@ CPU seconds of one thread; ratios are within one run. Costs are those of `Kernel
 in a process of its own each, with its peak memory. Errors are relative, on the missing entries, of what the fit fills
 in, beside scikit-learn's imputers.
 
-    python -m benchmarks missing [--most ROWS] [--picture docs/images/missing.png]
+    python -m benchmarks missing [--least ROWS] [--most ROWS] [--picture docs/images/missing.png]
 """
 
 import argparse
@@ -44,14 +44,15 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps(one_fit(int(n), int(d), float(share))))
         return
     parser = argparse.ArgumentParser("python -m benchmarks missing", description=__doc__)
-    parser.add_argument("--most", type=int, default=100_000, help="leave out tables with more rows")
+    parser.add_argument("--least", type=int, default=0, help="leave out data with fewer rows")
+    parser.add_argument("--most", type=int, default=100_000, help="leave out data with more rows")
     parser.add_argument("--picture", type=Path, help="write CPU seconds against rows to this file, png, and no tables")
     options = parser.parse_args(arguments)
     if options.picture is not None:
-        picture(options.picture, [n for n in CURVE if n <= options.most])
+        picture(options.picture, [n for n in CURVE if options.least <= n <= options.most])
         return
-    costs([(n, d) for n, d in SIZES if n <= options.most])
-    errors()
+    costs([(n, d) for n, d in SIZES if options.least <= n <= options.most])
+    errors([case for case in cases() if options.least <= len(case[1]) <= options.most])
 
 
 # --- costs ----------------------------------------------------------------------------------------------------------
@@ -156,7 +157,9 @@ def _standard(X: np.ndarray) -> np.ndarray:
     return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
 
 
-def errors() -> None:
+def errors(chosen: Sequence[tuple[str, np.ndarray, float]]) -> None:
+    if not chosen:
+        return
     methods: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "KernelRecovery": lambda X: KernelRecovery(contamination=0.0).fit_transform(X),
         "IterativeImputer": lambda X: IterativeImputer().fit_transform(X),
@@ -165,7 +168,7 @@ def errors() -> None:
     print("\n| data | missing | " + " | ".join(f"{name}, error | CPU s" for name in methods) + " |")
     print("|---" * (2 + 2 * len(methods)) + "|")
     warnings.simplefilter("ignore")
-    for name, truth, share in cases():
+    for name, truth, share in chosen:
         missing = holes(truth.shape, share, np.random.default_rng(0))
         X = np.where(missing, np.nan, truth)
         cells = []

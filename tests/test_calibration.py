@@ -75,6 +75,22 @@ def test_a_smaller_cutoff_of_the_same_kernel_is_not_cut_by_the_first(monkeypatch
     assert mender._spectra[RBF(0.05)][0].size < len(good)
 
 
+def test_settings_that_take_turns_have_a_reference_each(monkeypatch):
+    """Each block of rows is mended by two settings; what they span was made anew for each block."""
+    good, wrong, _ = surface(0)
+    turns = [Settings(RBF(gamma), 1e-4, RowError, 0.5) for gamma in (0.05, 0.1)]
+    mender = Mender(good)
+    made = [[mender.reference(settings) for settings in turns] for _ in range(4)]
+    assert made[3][0] is made[2][0] is made[1][0]
+    assert made[3][1] is made[2][1]
+    np.testing.assert_array_equal(mender.mend(wrong, turns[0]), Mender(good).mend(wrong, turns[0]))
+    monkeypatch.setattr("kernmend.repair.mender.BOTH", 1)  # of many rows one is kept, for they are large
+    mender = Mender(good)
+    made = [[mender.reference(settings) for settings in turns] for _ in range(3)]
+    assert made[2][0] is not made[1][0]
+    assert mender.reference(turns[1]) is made[2][1]
+
+
 def test_the_cutoff_is_a_share_of_the_trace():
     good, _, _ = surface(0)
     settings = Settings(RBF(0.05), 1e-3, RowError, 0.5)

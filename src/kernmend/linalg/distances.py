@@ -134,8 +134,7 @@ def capped_squared_distances(X: Array, Y: Array, cap: float) -> Array:
         difference = np.empty_like(block)
         for x, out in zip(Xc, t[:, rows], strict=True):
             np.subtract(block, x, out=difference)
-            np.minimum(difference, 1.0, out=difference)
-            np.maximum(difference, -1.0, out=difference)
+            np.clip(difference, -1.0, 1.0, out=difference)
             np.einsum("ij,ij->i", difference, difference, out=out)
     return t
 
