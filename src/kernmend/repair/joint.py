@@ -170,13 +170,14 @@ def solve_schatten(
     lam: float,
     init: Any = "data",
     bounds: tuple[Array, Array] | None = None,
+    eps: Sequence[float] = ENTRIES_EPS,
     round_iter: int = ROUND_ITER,
     **budget: Any,
 ) -> SolverResult:
-    """Minimise the Schatten penalty plus lam E along a path of falling eps; return what the solver found."""
+    """Minimise the Schatten penalty plus lam E along a path of falling `eps`; return what the solver found."""
     objective = Objective(problem.sizes.kernel, SchattenPenalty(ENTRIES_P), problem.error(), lam)
     unit = problem.sizes.length**2
-    last, stages = schatten_stages(objective, ENTRIES_EPS, unit=unit, round_iter=round_iter)
+    last, stages = schatten_stages(objective, eps, unit=unit, round_iter=round_iter)
     return solve_reduced(
         last, starting_values(init, problem.filled), stages=stages, bounds=bounds, scale=problem.sizes.scale, **budget
     )
