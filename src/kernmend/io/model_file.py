@@ -25,7 +25,7 @@ from kernmend.io._files import first_line
 from kernmend.io._model_shapes import check_arrays
 
 # Number of the layout of model files: another one where what a file holds of a class changes.
-FORMAT = 6
+FORMAT = 7
 MARK = b"kernmend model, sha256 "
 # Number of hexadecimal digits of the SHA-256 of a file.
 _DIGITS = 64

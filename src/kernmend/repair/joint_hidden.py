@@ -63,13 +63,15 @@ def cost_of_hidden(
     rng = np.random.default_rng(seed)
     some = np.sort(rng.permutation(len(A))[:PATH_ROWS])
     rows, changed, start = problem.X[some].astype(np.float64), changed[some], A[some].astype(np.float64)
+    observed = ~np.isnan(rows)
+    whole = np.where(observed, rows, start)  # missing entries are as the path filled them in
     turn = rng.permutation(rows.size).reshape(rows.shape) / (HIDDEN * rows.size)
     rounds: dict[str, Any] = {"eps": ENTRIES_EPS[-HIDDEN_ROUNDS:], "round_iter": HIDDEN_ITERATIONS}
     predicted, unit = np.full(rows.shape, np.nan), column_units(rows)
     for hiding in range(min(math.ceil(HIDDEN_OF_COLUMN / (HIDDEN * len(rows))), round(1 / HIDDEN))):
-        hidden = (turn.astype(np.intp) == hiding) & ~np.isnan(rows)
-        hidden &= ~(np.isnan(rows) | hidden).all(axis=1, keepdims=True)
-        held = Problem.of(np.where(hidden, np.nan, rows), problem.sizes.kernel, problem.model)
+        hidden = (turn.astype(np.intp) == hiding) & observed
+        hidden &= ~hidden.all(axis=1, keepdims=True)
+        held = Problem.of(np.where(hidden, np.nan, whole), problem.sizes.kernel, problem.model)
         begin = np.where(hidden, held.filled, start)
         most = HIDDEN_ROUNDS * HIDDEN_ITERATIONS
         predicted[hidden] = solve_schatten(held, lam=lam, init=begin, max_iter=most, tol=1e-5, **rounds).A[hidden]
@@ -80,7 +82,7 @@ def cost_of_hidden(
     left, replaced = (relative[which & known] for which in (~changed, changed))
     if min(left.size, replaced.size) == 0:
         return float("inf")
-    share = float(changed[~np.isnan(rows)].mean()) if share is None else share
+    share = float(changed[observed].mean()) if share is None else share
     gained = float(np.median(replaced)) * min(share, 0.5)
     return float(np.median(left)) / max(gained, float(np.finfo(np.float64).tiny))
 

@@ -23,7 +23,7 @@ from kernmend.solvers.reference import Reference, mend_rows
 MAX_REFERENCE = 600
 # Largest change of an entry at a start, in typical differences of an entry.
 START_BOUND = 3.0
-# Number of good rows up to which two references are kept where settings take turns: 64 MB more, at most.
+# Number of good rows up to which two references are kept: 64 MB more, at most.
 BOTH = 2000
 # First step of a row, as a share of the typical distance of two rows in the entries that may change.
 FIRST_STEP = 0.1
@@ -51,10 +51,10 @@ class Settings:
 class Mender:
     """Mends rows against the good rows `L`.
 
-    Keeps one eigendecomposition for each kernel it has met, the reference it used last, and the rows it mended last in
+    Keeps one eigendecomposition for each kernel it has met, the references it made last, and the rows it mended last in
     coordinates of the good ones: trials mend the same rows again. Of many rows the decomposition has the eigenpairs
-    above a cut-off only, which stands beside it. A reference that is made for the second time shows that two settings
-    take turns, one for wrong rows and one for wrong entries of each block: then the one used before is kept as well.
+    above a cut-off only, which stands beside it. Of up to `BOTH` rows two references are kept: one for wrong rows and
+    one for wrong entries take turns in each block.
     """
 
     L: Array
@@ -62,9 +62,7 @@ class Mender:
     fixed_lam: float | None = None
     fixed_cutoff: float | None = None
     _spectra: dict[Kernel, tuple[Array, Array, float]] = field(default_factory=dict, repr=False)
-    _last: tuple[Kernel, float, bool, Reference] | None = field(default=None, repr=False)
-    _before: tuple[Kernel, float, bool, Reference] | None = field(default=None, init=False, repr=False)
-    _made: set[tuple[Kernel, float, bool]] = field(default_factory=set, init=False, repr=False)
+    _references: dict[tuple[Kernel, float, bool], Reference] = field(default_factory=dict, init=False, repr=False)
     _entered: tuple[Array, Array, Within | None] | None = field(default=None, init=False, repr=False)
 
     @cached_property
@@ -84,19 +82,13 @@ class Mender:
     def reference(self, settings: Settings, *, within: bool = False) -> Reference:
         """Return what the good rows span in the kernel space under these settings; `within`, in their coordinates."""
         key = settings.kernel, self.cutoff(settings), within
-        last, before = self._last, self._before
-        if last is None or last[:3] != key:
-            last, before = before, last
-        if last is None or last[:3] != key:
-            if key not in self._made or len(self.L) > BOTH:
-                before = None
-            last = self._last = self._before = None  # before the next one is made
-            self._made.add(key)
+        if key not in self._references:
+            while len(self._references) > (len(self.L) <= BOTH):  # before the next one is made
+                del self._references[next(iter(self._references))]
             L = self._coordinates if within else self.L
             s, U = self._spectrum(settings.kernel, key[1])
-            last = *key, Reference.from_largest(settings.kernel, L, s, U, self.rank(settings))
-        self._last, self._before = last, before
-        return last[3]
+            self._references[key] = Reference.from_largest(settings.kernel, L, s, U, self.rank(settings))
+        return self._references[key]
 
     def rank(self, settings: Settings) -> int:
         """Return how many eigenvectors are kept: settings in which this alone is the same are the same."""
@@ -116,7 +108,8 @@ class Mender:
 
     def forget_reference(self) -> None:
         """Keep the eigendecompositions only: the reference is as large, and soon made of them."""
-        self._last = self._before = self._entered = None
+        self._references.clear()
+        self._entered = None
         self.__dict__.pop("_coordinates", None)
 
     def lam(self, settings: Settings) -> float:
