@@ -456,3 +456,10 @@ def test_the_rarer_of_a_few_codes_is_not_wrong(codes, columns):
     """Twelve of 25 rows were replaced in a column of 13 times 1 and 12 times -1, since equal rows were compared."""
     X = np.repeat(np.array(codes)[:, np.newaxis], columns, axis=1)
     assert not Detector.fit(X)[1].rows.any()
+
+
+def test_rows_of_a_constant_table_are_not_unusual():
+    """One distinct row in all was beyond the chance of one in one."""
+    _, found = Detector.fit(np.ones((50, 4)))
+    assert not found.rows.any()
+    assert not found.suspects.any()

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernmend._typing import Array
+from kernmend.detect.columns import FEWEST
 from kernmend.detect.groups import TwoGroups, effective_dimensions, least_spread
 from kernmend.detect.scores import (
     NEAREST,
@@ -234,7 +235,7 @@ class RowDetector:
         u = u if relative is None else combined(u, relative.groups.u(relative.scores), limits)
         flagged, limits = u > min(limits), limits_of(plain, relative, SURE, cap, new=True)
         threshold = min(limits)
-        suspect = min(threshold, *limits_of(plain, relative, LIKELY, cap), float(np.log(len(Y))))
+        suspect = min(threshold, *limits_of(plain, relative, LIKELY, cap), float(np.log(max(len(Y), FEWEST))))
         u = np.where(flagged, u, np.minimum(u, threshold))
         fit = u <= threshold if wrong is None else (u <= threshold) & ~wrong
         reference = landmarks(Y, np.flatnonzero(fit | good))
