@@ -47,7 +47,7 @@ def cost_of_hidden(
     between, and is changed most, though it is as right. At most half of all count as changed: beyond, what is left of
     the noise tells nothing. Infinite where no entry of either kind can be hidden.
     Where the path changes what is merely noise, changed entries are the larger residuals of one distribution, and the
-    cost is 0.6 or more if it is normal.
+    cost is above 0.6 if it is normal (0.69 to 1.65 on noisy surfaces and on noise about a space of three dimensions).
 
     Parameters
     ----------
